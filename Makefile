@@ -1,0 +1,86 @@
+# A bare `make` lists what there is. Everything that a target needs beyond Go it installs itself, see
+# tools/need.sh; everything it makes is in bin/ and .cache/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The Go modules of this repository that hold code: the product's, and those of tools with dependencies
+# that the product shall not have.
+MODULES = $(shell find . -name .cache -prune -o -name go.mod -printf '%h\n' | sort | while read -r dir; do \
+	[ -z "$$(find "$$dir" -name '*.go' -print -quit)" ] || echo "$$dir"; done)
+
+# Where goroutines meet, and a data race could be.
+RACE = ./render/... ./runner/qmp/...
+
+# Further arguments for go test, for instance `make test TESTFLAGS=-v`.
+TESTFLAGS ?=
+
+# Runs a command in each of the modules.
+each = for module in $(MODULES); do (cd "$$module" && echo "== $$module: $(1)" && $(1)); done
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: ## Boot examples/hello.yaml in QEMU, with its console in this terminal
+	@tools/need.sh demo
+	@tools/demo.sh
+
+.PHONY: test
+test: ## Run all tests, then those with concurrency again under the race detector
+	@tools/need.sh test
+	@$(call each,go test $(TESTFLAGS) ./...)
+	@echo "== race: go test -race $(RACE)"
+	@go test -race $(TESTFLAGS) $(RACE)
+
+.PHONY: bench-render
+bench-render: ## Measure rendering; prints lines of "figure NAME VALUE UNIT"
+	@tools/need.sh test
+	@./bench/render.sh
+
+.PHONY: build
+build: ## Build bin/cuvee
+	@go build -o bin/cuvee ./cmd/cuvee
+
+.PHONY: generate
+generate: ## Make the generated files anew (CRDs, documents)
+	@go generate ./...
+
+.PHONY: fmt
+fmt: ## Format the Go and CUE files
+	@$(call each,$(CURDIR)/tools/lint/golangci-lint fmt)
+	@go tool cue fmt --files .
+
+.PHONY: check
+check: vet lint formats generated tidy ## Everything that is checked beside the tests (the five below)
+
+.PHONY: vet
+vet: ## go vet, and cue vet over the schema and the templates
+	@$(call each,go vet ./...)
+	@go tool cue vet -c=false ./...
+
+.PHONY: lint
+lint: ## golangci-lint over the Go files, shellcheck over the scripts
+	@tools/need.sh check
+	@$(call each,$(CURDIR)/tools/lint/golangci-lint run)
+	@shellcheck .ci/run $$(grep -rlE '^#!.*\b(ba)?sh$$' tools bench 2>/dev/null)
+
+.PHONY: formats
+formats: ## Are the CUE files formatted (lint looks at the Go files)?
+	@go tool cue fmt --check --files .
+
+.PHONY: generated
+generated: ## Are the generated files current?
+	@tools/need.sh check
+	@tools/generated.sh
+
+.PHONY: tidy
+tidy: ## Is every go.mod tidy?
+	@$(call each,go mod tidy -diff)
+
+.PHONY: clean
+clean: ## Remove what was built and cached here
+	@rm -rf bin .cache
