@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+const (
+	// powerdownRepeat is how often the guest is asked again: one that is just booting does not listen yet.
+	powerdownRepeat = 3 * time.Second
+	// quitTimeout is how long QEMU may take to end when it is told to: it writes back what is buffered.
+	quitTimeout = 5 * time.Second
+)
+
+// supervise waits for the end of QEMU, or for the request to end it.
+func (v *vm) supervise(ctx context.Context) (End, error) {
+	select {
+	case <-v.qemu.exited:
+		return v.ended(EndGuest)
+	case <-ctx.Done():
+	case <-v.opts.Force:
+	}
+	v.observe(Terminating)
+	if v.powerdown(context.WithoutCancel(ctx)) {
+		return v.ended(EndRequested)
+	}
+	v.quit()
+	if v.lastEvents(); v.guestDown.Load() {
+		return EndRequested, nil
+	}
+	return EndForced, nil
+}
+
+// ended tells how QEMU ended that nobody ended: as how, if the guest shut down.
+func (v *vm) ended(how End) (End, error) {
+	if v.lastEvents(); v.guestDown.Load() {
+		return how, nil
+	}
+	return "", fmt.Errorf("%w: %w", ErrCrashed, v.qemu.failure())
+}
+
+// lastEvents waits until the events from before QEMU's end have been seen.
+func (v *vm) lastEvents() {
+	select {
+	case <-v.watched:
+	case <-time.After(exitDelay):
+	}
+}
+
+// powerdown asks the guest to shut down, again and again, and reports whether QEMU ended within the powerdown timeout.
+func (v *vm) powerdown(ctx context.Context) bool {
+	ctx, cancel := v.forcible(ctx)
+	defer cancel()
+	begin := time.Now()
+	for {
+		left := time.Until(begin.Add(v.powerdownTimeout()))
+		if left <= 0 || ctx.Err() != nil {
+			return false
+		}
+		if v.ask(ctx, min(left, powerdownRepeat)) {
+			return true
+		}
+	}
+}
+
+// ask asks once, and reports whether QEMU ended within the given time.
+func (v *vm) ask(ctx context.Context, wait time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if err := v.monitor.Execute(ctx, "system_powerdown", nil, nil); err != nil {
+		v.log.Debug("cannot ask the guest to shut down", "error", err)
+	}
+	return v.qemu.wait(ctx)
+}
+
+func (v *vm) powerdownTimeout() time.Duration {
+	return time.Duration(v.cfg.Live.PowerdownTimeout) * time.Second
+}
+
+// quit ends QEMU without the guest: by QMP, by signal if there is no monitor, and by force if it does not go.
+func (v *vm) quit() {
+	v.log.Warn("guest did not shut down, ending QEMU", "vm", v.cfg.Boot.Name)
+	ctx, cancel := context.WithTimeout(context.Background(), quitTimeout)
+	defer cancel()
+	if err := v.monitor.Execute(ctx, "quit", nil, nil); err != nil {
+		_ = v.qemu.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	if !v.qemu.wait(ctx) {
+		v.log.Warn("QEMU does not end, killing it", "vm", v.cfg.Boot.Name)
+		v.qemu.stop()
+	}
+}

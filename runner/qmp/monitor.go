@@ -1,0 +1,219 @@
+package qmp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	goqemu "github.com/digitalocean/go-qemu/qmp"
+)
+
+// DefaultTimeout is how long a command without a deadline may take. QEMU answers most commands at once, but
+// its main loop may be busy, for example with opening a file on a slow network.
+const DefaultTimeout = 30 * time.Second
+
+// MaxMessage is the size in bytes of the largest message that is read. QEMU's largest known reply, to
+// query-qmp-schema, has some 200 KB; more than this means that the other side is no QEMU.
+const MaxMessage = 64 << 20
+
+// Version is QEMU's version as it introduces itself.
+type Version = goqemu.Version
+
+// Command is a command with its arguments.
+type Command = goqemu.Command
+
+// Event is something that QEMU tells unasked.
+type Event = goqemu.Event
+
+var _ goqemu.Monitor = (*Monitor)(nil)
+
+// Monitor is a connection to one QEMU. Its methods may be called by any number of goroutines.
+type Monitor struct {
+	conn  io.ReadWriteCloser
+	write chan []byte
+	hello chan Version
+	done  chan struct{}
+
+	mu        sync.Mutex
+	lastID    uint64
+	pending   map[uint64]chan reply
+	subs      map[*Subscription]struct{}
+	version   Version
+	connected bool
+	err       error
+}
+
+type reply struct {
+	result json.RawMessage
+	err    *Error
+}
+
+// message is anything that QEMU sends.
+type message struct {
+	Greeting *struct {
+		Version Version `json:"version"`
+	} `json:"QMP"`
+	ID     *uint64         `json:"id"`
+	Return json.RawMessage `json:"return"`
+	Error  *Error          `json:"error"`
+	Event
+}
+
+// New makes a monitor of a connection and begins to read. The monitor owns the connection from now on.
+// Connect has to be called before any command.
+func New(conn io.ReadWriteCloser) *Monitor {
+	m := &Monitor{
+		conn:    conn,
+		write:   make(chan []byte),
+		hello:   make(chan Version, 1),
+		done:    make(chan struct{}),
+		pending: make(map[uint64]chan reply),
+		subs:    make(map[*Subscription]struct{}),
+	}
+	go m.readMessages()
+	go m.writeCommands()
+	return m
+}
+
+// Connect waits for QEMU's greeting and leaves the negotiation of capabilities, within DefaultTimeout.
+func (m *Monitor) Connect() error {
+	return m.ConnectContext(context.Background())
+}
+
+// ConnectContext is Connect with a context; a context without a deadline gets DefaultTimeout.
+func (m *Monitor) ConnectContext(ctx context.Context) error {
+	ctx, cancel := withDefaultTimeout(ctx)
+	defer cancel()
+	select {
+	case v := <-m.hello:
+		m.mu.Lock()
+		m.version, m.connected = v, true
+		m.mu.Unlock()
+	case <-m.done:
+		return fmt.Errorf("wait for QMP greeting: %w", m.Err())
+	case <-ctx.Done():
+		return fmt.Errorf("wait for QMP greeting: %w", context.Cause(ctx))
+	}
+	return m.Execute(ctx, "qmp_capabilities", nil, nil)
+}
+
+// Disconnect closes the connection. What waits for a reply gets ErrClosed.
+func (m *Monitor) Disconnect() error {
+	m.fail(ErrClosed)
+	return nil
+}
+
+// Done is closed when the connection is lost or closed; Err then tells why.
+func (m *Monitor) Done() <-chan struct{} {
+	return m.done
+}
+
+// Err returns why the monitor ended, io.EOF if QEMU closed the connection, nil while it is there.
+func (m *Monitor) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// Version returns the version of QEMU. It is known after Connect.
+func (m *Monitor) Version() Version {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.version
+}
+
+// fail ends the monitor, once, for everybody who waits.
+func (m *Monitor) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return
+	}
+	m.err = err
+	close(m.done)
+	// The reader may be held up in a Read that only this ends; what Close says about a connection that
+	// is lost anyway is of no use.
+	_ = m.conn.Close()
+	for s := range m.subs {
+		close(s.events)
+	}
+	clear(m.subs)
+	clear(m.pending)
+}
+
+func (m *Monitor) readMessages() {
+	limit := &io.LimitedReader{R: m.conn, N: MaxMessage}
+	dec := json.NewDecoder(limit)
+	for {
+		var msg message
+		if err := dec.Decode(&msg); err != nil {
+			m.fail(readError(err, limit.N))
+			return
+		}
+		limit.N = MaxMessage
+		m.dispatch(&msg)
+	}
+}
+
+// readError says what is behind the end of the stream: an error in the middle of a message is
+// a lost connection as well, and one after MaxMessage bytes is our own limit.
+func readError(err error, left int64) error {
+	switch {
+	case left <= 0:
+		return fmt.Errorf("read QMP: message over %d bytes", MaxMessage)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), isReset(err):
+		return io.EOF
+	default:
+		return fmt.Errorf("read QMP: %w", err)
+	}
+}
+
+func (m *Monitor) dispatch(msg *message) {
+	switch {
+	case msg.Greeting != nil:
+		select {
+		case m.hello <- msg.Greeting.Version:
+		default:
+		}
+	case msg.Event.Event != "":
+		m.publish(msg.Event)
+	case msg.ID != nil:
+		m.deliver(*msg.ID, reply{result: msg.Return, err: msg.Error})
+	}
+}
+
+// deliver hands over a reply. Nobody waits any more for one that came after its deadline.
+func (m *Monitor) deliver(id uint64, r reply) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, ok := m.pending[id]; ok {
+		delete(m.pending, id)
+		c <- r
+	}
+}
+
+func (m *Monitor) writeCommands() {
+	for {
+		select {
+		case <-m.done:
+			return
+		case b := <-m.write:
+			if _, err := io.Copy(m.conn, bytes.NewReader(b)); err != nil {
+				m.fail(readError(err, MaxMessage))
+				return
+			}
+		}
+	}
+}
+
+func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, DefaultTimeout)
+}

@@ -1,0 +1,227 @@
+// Package runner turns a rendered QEMU config into a running, controlled VM.
+//
+// One Run supervises one VM: it prepares what QEMU needs, starts QEMU with a stopped guest, sets it up over QMP,
+// lets the guest run, and powers it down when its context ends. It decides nothing about the hardware but the
+// choices that a config leaves to the place where the VM runs. It knows neither Kubernetes nor the templates.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cuvee-vm/cuvee/runner/qmp"
+)
+
+// Options are what a run needs besides its config. The zero value is usable.
+type Options struct {
+	// Logger gets what happens; without it nothing is logged.
+	Logger *slog.Logger
+	// Observe is called with each new state, in order, by the goroutine that called Run.
+	Observe func(State)
+	// ProbeKVM tells whether a guest can run under KVM. Without it KVM is used where /dev/kvm can be opened.
+	ProbeKVM func(context.Context) error
+	// ConsoleOut gets what the guest writes to its first serial port. A writer that is too slow loses output; it
+	// never holds up the guest.
+	ConsoleOut io.Writer
+	// ConsoleIn is what the guest reads from its first serial port. A Read that is under way when the VM ends
+	// is left behind, as there is no way to end it.
+	ConsoleIn io.Reader
+	// Force ends the VM at once when it is closed, without waiting for the guest.
+	Force <-chan struct{}
+}
+
+// vm is one run of a VM.
+type vm struct {
+	cfg      *Config
+	opts     Options
+	log      *slog.Logger
+	launcher *launcher
+	data     *dataDir
+	values   Values
+	fds      *inherited
+	qemu     *process
+	monitor  *qmp.Monitor
+	events   *qmp.Subscription
+	// guestDown is set by QEMU's SHUTDOWN event when it was the guest that shut down.
+	guestDown atomic.Bool
+	// watched is closed when the last event has been read.
+	watched chan struct{}
+	// cleanups undo the start, last one first.
+	cleanups []func()
+}
+
+// Run runs a VM until its guest shuts down. When the context ends, the guest is asked to shut down within the config's
+// powerdownTimeout and then ended. A guest's reboot does not end the run. When Run returns, QEMU and its helpers are gone;
+// they are also gone if the process that called Run is killed. See ExitCode for what the results mean.
+func Run(ctx context.Context, cfg *Config, opts Options) (End, error) {
+	v := &vm{cfg: cfg, opts: opts, log: opts.Logger, watched: make(chan struct{})}
+	if v.log == nil {
+		v.log = slog.New(slog.DiscardHandler)
+	}
+	defer v.observe(Stopped)
+	defer v.cleanup()
+	v.observe(Starting)
+	if err := v.start(ctx); err != nil {
+		if v.stopRequested(ctx) {
+			return EndCalledOff, nil
+		}
+		return "", err
+	}
+	v.observe(Booting)
+	return v.supervise(ctx)
+}
+
+func (v *vm) observe(s State) {
+	v.log.Info("VM is "+string(s), "vm", v.cfg.Boot.Name)
+	if v.opts.Observe != nil {
+		v.opts.Observe(s)
+	}
+}
+
+func (v *vm) stopRequested(ctx context.Context) bool {
+	select {
+	case <-v.opts.Force:
+		return true
+	default:
+		return ctx.Err() != nil
+	}
+}
+
+// onCleanup adds what has to be undone at the end.
+func (v *vm) onCleanup(f func()) {
+	v.cleanups = append(v.cleanups, f)
+}
+
+func (v *vm) cleanup() {
+	for len(v.cleanups) > 0 {
+		last := len(v.cleanups) - 1
+		v.cleanups[last]()
+		v.cleanups = v.cleanups[:last]
+	}
+}
+
+// start does everything up to the guest's first instruction. It gives up when the context or opts.Force ends.
+func (v *vm) start(ctx context.Context) error {
+	ctx, cancel := v.forcible(ctx)
+	defer cancel()
+	v.launcher = newLauncher()
+	v.onCleanup(v.launcher.close)
+	if err := v.cfg.Check(); err != nil {
+		return err
+	}
+	if err := v.prepare(ctx); err != nil {
+		return err
+	}
+	if err := v.startQEMU(); err != nil {
+		return err
+	}
+	if err := v.setUp(ctx); err != nil {
+		return v.explain(err)
+	}
+	return nil
+}
+
+// startQEMU starts QEMU with the guest stopped.
+func (v *vm) startQEMU() error {
+	program, err := findBinary(v.cfg.Boot.Binaries)
+	if err != nil {
+		return err
+	}
+	v.values.FD = v.fds.numbers
+	argv, err := CommandLine(v.cfg.Boot, v.values)
+	if err != nil {
+		return err
+	}
+	if err := v.attach(); err != nil {
+		return err
+	}
+	v.log.Debug("starting QEMU", "program", program, "args", argv)
+	v.qemu, err = startProcess(v.launcher, v.cfg.Boot.User, program, argv, v.fds.files)
+	if err != nil {
+		return err
+	}
+	v.onCleanup(v.qemu.stop)
+	v.fds.release()
+	return nil
+}
+
+// attach takes up the runner's ends of what QEMU is going to inherit. It comes before the start of QEMU, so that
+// they are closed after QEMU has ended and its last words have been read.
+func (v *vm) attach() error {
+	conn, ok := v.fds.ends[FDMonitor]
+	if !ok {
+		return fmt.Errorf("%w: no argument refers to fd %s", ErrReference, FDMonitor)
+	}
+	v.monitor = qmp.New(conn)
+	v.onCleanup(func() { _ = v.monitor.Disconnect() })
+	v.events = v.monitor.Subscribe(qmp.EventBuffer)
+	go v.watch()
+	if serial, ok := v.fds.ends[FDSerial]; ok {
+		v.onCleanup(newConsole(serial, v.opts.ConsoleIn, v.opts.ConsoleOut).close)
+	}
+	return nil
+}
+
+// setUp connects to QEMU, configures it, and lets the guest run.
+func (v *vm) setUp(ctx context.Context) error {
+	if err := v.monitor.ConnectContext(ctx); err != nil {
+		return err
+	}
+	v.configure(ctx)
+	if err := v.monitor.Execute(ctx, "cont", nil, nil); err != nil {
+		return err
+	}
+	v.qemu.tail.setFollow(func(line string) { v.log.Warn("QEMU: " + line) })
+	return nil
+}
+
+// watch follows QEMU's events until the monitor ends.
+func (v *vm) watch() {
+	defer close(v.watched)
+	for e := range v.events.Events() {
+		if e.Event == "SHUTDOWN" {
+			if guest, _ := e.Data["guest"].(bool); guest {
+				v.guestDown.Store(true)
+			}
+		}
+	}
+}
+
+// exitDelay is how long QEMU may take to go after it has closed its monitor, and the other way round.
+const exitDelay = 5 * time.Second
+
+// explain replaces the loss of the monitor during the start by what QEMU itself said.
+func (v *vm) explain(err error) error {
+	select {
+	case <-v.monitor.Done():
+	case <-v.qemu.exited:
+	default:
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), exitDelay)
+	defer cancel()
+	if !v.qemu.wait(ctx) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrRefused, v.qemu.failure())
+}
+
+// forcible returns a context that also ends when opts.Force is closed.
+func (v *vm) forcible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-v.opts.Force:
+			cancel(errForced)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+var errForced = errors.New("end was forced")
