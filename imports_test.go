@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -131,7 +132,7 @@ func findImport(imports map[string][]string, pkg string, banned []string) []stri
 				continue
 			}
 			seen[next] = true
-			longer := append(chain[:len(chain):len(chain)], next)
+			longer := slices.Concat(chain, []string{next})
 			if withinAny(next, banned) {
 				return longer
 			}

@@ -27,8 +27,7 @@ echo "The virtual machine of examples/hello.yaml becomes a QEMU process. Below i
 echo "kernel starts, then the guest shows the hostname and the message that it was given by cloud-init."
 
 if [[ -t 0 && ${DEMO:-} != once && -z ${CI:-} ]]; then
-    echo "To leave, press Ctrl-C: the guest is asked to power down, as by its power button (make then says "
-    echo "\"Interrupt\", which is as it should be)."
+    echo "To leave, press Ctrl-C: the guest is asked to power down, as by its power button."
     echo
     exec "${cuvee[@]}"
 fi
@@ -46,7 +45,9 @@ while IFS= read -r line <&"$console"; do
     fi
 done
 wait "$vm" || {
-    echo "demo: cuvee run ended with exit code $?" >&2
+    code=$?
+    [[ $code != 124 ]] || echo "demo: this took more than $patience seconds" >&2
+    echo "demo: cuvee run ended with exit code $code" >&2
     exit 1
 }
 if [[ $seen == no ]]; then

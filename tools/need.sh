@@ -5,16 +5,21 @@
 #
 # What counts is whether the program or file is there, not which package it came from, so that a machine
 # with a QEMU of its own is left alone. It says nothing when there is nothing to do.
+#
+# A new machine may not even have the lists of what Debian offers. The demo's guest is made from packages
+# that are only downloaded, so these lists are a need, too.
 set -euo pipefail
 
-# One line a need: the targets that have it | what must be there (a command, or a path, which may be a
-# pattern) | the Debian package that brings it | what it is for.
-needs='
+# One line a need: the targets that have it | what must be there (a command; a path, which may be a pattern;
+# or apt:PACKAGE, known to apt) | the Debian package that brings it | what it is for.
+needs() {
+    cat <<'END'
 demo test       | qemu-system-x86_64                 | qemu-system-x86  | runs the virtual machines
 demo test       | /usr/lib/*/qemu/block-curl.so      | qemu-block-extra | CD-ROM images from https addresses
 demo test       | /usr/share/OVMF/OVMF_CODE*.fd      | ovmf             | UEFI firmware
 demo test       | /usr/share/seabios/bios-256k.bin   | seabios          | BIOS firmware
 demo test       | qemu-img                           | qemu-utils       | looks into disk images
+demo test       | apt:linux-image-cloud-amd64        | (package lists)  | the demo's guest is made from Debian packages
 test            | swtpm                              | swtpm            | the emulated TPM
 test            | swtpm_setup                        | swtpm-tools      | prepares the emulated TPM
 demo test       | /etc/ssl/certs/ca-certificates.crt | ca-certificates  | trusts the servers that Go modules come from
@@ -22,37 +27,42 @@ test            | gcc                                | gcc              | the ra
 test            | /usr/include/stdlib.h              | libc6-dev        | the race detector is built with cgo
 check           | git                                | git              | finds generated files that changed
 check           | shellcheck                         | shellcheck       | checks the shell scripts
-'
+END
+}
 
-here() { # COMMAND|PATTERN
+here() { # COMMAND|PATTERN|apt:PACKAGE
     case $1 in
+    apt:*) apt-cache show "${1#apt:}" >/dev/null 2>&1 ;;
     /*) compgen -G "$1" >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }
 
+targets="$*"
 packages=()
-reasons=()
-while IFS='|' read -r targets thing package reason; do
+missing=() # each with its reason
+while IFS='|' read -r who thing package reason; do
     read -r thing <<<"$thing"
     read -r package <<<"$package"
     for target in "$@"; do
-        if [[ " $targets " == *" $target "* ]] && ! here "$thing"; then
-            packages+=("$package")
-            reasons+=("$(printf '  %-17s%s' "$package" "${reason# }")")
+        if [[ " $who " == *" $target "* ]] && ! here "$thing"; then
+            missing+=("$(printf '%-16s %s' "$package" "${reason# }")")
+            [[ $package == \(* ]] || packages+=("$package")
             break
         fi
     done
-done < <(sed '/^$/d' <<<"$needs")
+done < <(needs)
 
 if ! command -v go >/dev/null; then
     echo "need.sh: Go is not on the PATH; get 1.26 or later from https://go.dev/dl/" >&2
     exit 1
 fi
-[[ ${#packages[@]} -gt 0 ]] || exit 0
+[[ ${#missing[@]} -gt 0 ]] || exit 0
 
 cannot() { # WHY
-    echo "need.sh: $1; please install: ${packages[*]}" >&2
+    local please="run apt-get update, on Debian or a relative"
+    [[ ${#packages[@]} -eq 0 ]] || please="install: ${packages[*]}"
+    echo "need.sh: make $targets lacks something, and $1; please $please" >&2
     exit 1
 }
 
@@ -70,8 +80,8 @@ if [[ $EUID -ne 0 ]]; then
     fi
 fi
 
-echo "make $* needs what is not on this machine. Installing with apt-get, $how:"
-printf '%s\n' "${reasons[@]}"
+echo "make $targets needs what is not on this machine. Getting it with apt-get, $how:"
+printf '  %s\n' "${missing[@]}"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -85,8 +95,11 @@ apt() {
 # One package source that does not answer need not be the one that counts: install decides.
 updated=yes
 apt -o APT::Update::Error-Mode=any update || updated=no
-if ! apt install --no-install-recommends "${packages[@]}"; then
-    cat "$log" >&2
-    [[ $updated == yes ]] || cannot "the package servers cannot be reached"
-    cannot "apt-get failed (see above)"
+if [[ ${#packages[@]} -gt 0 ]]; then
+    apt install --no-install-recommends "${packages[@]}" && exit 0
+elif [[ $updated == yes ]]; then
+    exit 0
 fi
+cat "$log" >&2
+[[ $updated == yes ]] || cannot "apt-get update failed (see above; is there a network?)"
+cannot "apt-get failed (see above)"
