@@ -65,8 +65,8 @@ vet: ## go vet, and cue vet over the schema and the templates
 .PHONY: lint
 lint: ## golangci-lint over the Go files, shellcheck over the scripts
 	@tools/need.sh check
+	@shellcheck $$(git grep --untracked -lIE '^#!.*\b(ba)?sh$$' -- .ci tools bench)
 	@$(call each,$(CURDIR)/tools/lint/golangci-lint run)
-	@shellcheck .ci/run $$(grep -rlE '^#!.*\b(ba)?sh$$' tools bench 2>/dev/null)
 
 .PHONY: formats
 formats: ## Are the CUE files formatted (lint looks at the Go files)?
