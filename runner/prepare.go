@@ -4,41 +4,108 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/cuvee-vm/cuvee/runner/nocloud"
 )
 
 // prepare makes everything that QEMU needs before it starts.
 func (v *vm) prepare(ctx context.Context) error {
-	data, err := openDataDir(v.cfg.Boot.DataDir)
+	boot := v.cfg.Boot
+	data, err := openDataDir(boot.DataDir)
 	if err != nil {
 		return err
 	}
 	v.data = data
 	v.onCleanup(data.close)
-	if err := os.MkdirAll(v.cfg.Boot.RuntimeDir, 0o700); err != nil {
+	if err := os.MkdirAll(boot.RuntimeDir, 0o700); err != nil {
 		return fmt.Errorf("make runtime directory: %w", err)
 	}
-	if v.values.Resolve, err = v.resolve(ctx); err != nil {
+	if err := boot.User.own(boot.DataDir, boot.RuntimeDir); err != nil {
 		return err
 	}
-	if v.fds, err = inherit(v.cfg.Boot.fdNames(), nil); err != nil {
+	for _, image := range boot.Images {
+		if err := image.make(boot.User); err != nil {
+			return err
+		}
+	}
+	if v.program, err = findBinary("QEMU", boot.Binaries...); err != nil {
+		return err
+	}
+	if err := v.resolve(ctx); err != nil {
+		return err
+	}
+	if err := v.makeFirmwareVars(); err != nil {
+		return err
+	}
+	if err := v.makeNoCloud(); err != nil {
+		return err
+	}
+	if err := v.startTPM(); err != nil {
+		return err
+	}
+	return v.openFDs()
+}
+
+// openFDs makes what QEMU inherits.
+func (v *vm) openFDs() error {
+	taps, err := openTaps(v.cfg.Boot.Taps)
+	if err != nil {
+		return err
+	}
+	v.fds, err = inherit(v.cfg.Boot.fdNames(), taps)
+	if err != nil {
 		return err
 	}
 	v.onCleanup(v.fds.close)
 	return nil
 }
 
+// makeNoCloud makes the cloud-init disk, which is removed again at the end: it may hold secrets.
+func (v *vm) makeNoCloud() error {
+	n := v.cfg.Boot.NoCloud
+	if n == nil {
+		return nil
+	}
+	files := make(map[string][]byte)
+	for name, path := range n.Files {
+		data, err := os.ReadFile(path)
+		switch {
+		case err == nil:
+			files[name] = data
+		case !errors.Is(err, fs.ErrNotExist) || name == nocloud.MetaData:
+			return fmt.Errorf("read cloud-init data: %w", err)
+		}
+	}
+	if err := nocloud.Write(n.Image, files); err != nil {
+		return err
+	}
+	v.onCleanup(func() { os.Remove(n.Image) })
+	return v.cfg.Boot.User.own(n.Image)
+}
+
+// own gives files to the user that QEMU runs as, if that is another one.
+func (u *User) own(paths ...string) error {
+	if u == nil {
+		return nil
+	}
+	for _, path := range paths {
+		if err := os.Chown(path, int(u.UID), int(u.GID)); err != nil {
+			return fmt.Errorf("give file to QEMU's user: %w", err)
+		}
+	}
+	return nil
+}
+
 // findBinary returns the first of the names or paths that is a program.
-func findBinary(binaries []string) (string, error) {
+func findBinary(what string, binaries ...string) (string, error) {
 	for _, b := range binaries {
 		if path, err := exec.LookPath(b); err == nil {
 			return path, nil
 		}
 	}
-	if len(binaries) == 0 {
-		return "", errors.New("config names no QEMU binary")
-	}
-	return "", fmt.Errorf("no QEMU found: tried %s", strings.Join(binaries, ", "))
+	return "", fmt.Errorf("no %s found, tried: %s", what, strings.Join(binaries, ", "))
 }

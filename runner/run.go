@@ -42,9 +42,13 @@ type vm struct {
 	log      *slog.Logger
 	launcher *launcher
 	data     *dataDir
+	program  string
+	machines map[string]bool
+	kept     *kept
 	values   Values
 	fds      *inherited
 	qemu     *process
+	tpm      *process
 	monitor  *qmp.Monitor
 	events   *qmp.Subscription
 	// guestDown is set by QEMU's SHUTDOWN event when it was the guest that shut down.
@@ -73,6 +77,7 @@ func Run(ctx context.Context, cfg *Config, opts Options) (End, error) {
 		return "", err
 	}
 	v.observe(Booting)
+	v.inBackground(func() { v.keepChoices(context.WithoutCancel(ctx)) })
 	return v.supervise(ctx)
 }
 
@@ -105,6 +110,16 @@ func (v *vm) cleanup() {
 	}
 }
 
+// inBackground runs f, which has to end when the monitor does, beside the supervision; the run ends after it.
+func (v *vm) inBackground(f func()) {
+	done := make(chan struct{})
+	v.onCleanup(func() { <-done })
+	go func() {
+		defer close(done)
+		f()
+	}()
+}
+
 // start does everything up to the guest's first instruction. It gives up when the context or opts.Force ends.
 func (v *vm) start(ctx context.Context) error {
 	ctx, cancel := v.forcible(ctx)
@@ -128,10 +143,6 @@ func (v *vm) start(ctx context.Context) error {
 
 // startQEMU starts QEMU with the guest stopped.
 func (v *vm) startQEMU() error {
-	program, err := findBinary(v.cfg.Boot.Binaries)
-	if err != nil {
-		return err
-	}
 	v.values.FD = v.fds.numbers
 	argv, err := CommandLine(v.cfg.Boot, v.values)
 	if err != nil {
@@ -140,8 +151,8 @@ func (v *vm) startQEMU() error {
 	if err := v.attach(); err != nil {
 		return err
 	}
-	v.log.Debug("starting QEMU", "program", program, "args", argv)
-	v.qemu, err = startProcess(v.launcher, v.cfg.Boot.User, program, argv, v.fds.files)
+	v.log.Debug("starting QEMU", "program", v.program, "args", argv)
+	v.qemu, err = startProcess(v.launcher, v.cfg.Boot.User, v.program, argv, v.fds.files)
 	if err != nil {
 		return err
 	}
@@ -208,7 +219,7 @@ func (v *vm) explain(err error) error {
 	if !v.qemu.wait(ctx) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrRefused, v.qemu.failure())
+	return refusal(v.qemu, v.tpm)
 }
 
 // forcible returns a context that also ends when opts.Force is closed.

@@ -1,0 +1,25 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// ErrInUse says that another process has a disk image open. Image locking by QEMU tells so.
+var ErrInUse = errors.New("disk image is in use")
+
+// inUse is what QEMU says of an image whose lock it does not get.
+var inUse = regexp.MustCompile(`Is another process using the image \[(.*)\]\?`)
+
+// refusal makes an error of what QEMU said before it ended at its start, and of what
+// the TPM emulator said if that has ended, too.
+func refusal(qemu, tpm *process) error {
+	if m := inUse.FindStringSubmatch(qemu.tail.String()); m != nil {
+		return fmt.Errorf("%w: %w: another VM runs with %s", ErrRefused, ErrInUse, m[1])
+	}
+	if tpm != nil && tpm.tail.String() != "" {
+		return fmt.Errorf("%w: %w; swtpm: %s", ErrRefused, qemu.failure(), tpm.tail)
+	}
+	return fmt.Errorf("%w: %w", ErrRefused, qemu.failure())
+}
