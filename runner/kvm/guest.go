@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The guest's memory: tables, program, interrupt handler and stack, each in a page of its own.
+// The guest's memory: tables, program, interrupt handler, data and stack, each in a page of its own.
 const (
 	memorySize = 64 << 10
 
@@ -17,6 +17,7 @@ const (
 	idt       = 0x6000
 	code      = 0x7000
 	handler   = 0x8000
+	data      = 0x9000
 	stack     = 0xf000 // grows down
 )
 
@@ -25,51 +26,54 @@ const (
 	dataSelector = 0x10
 	timerVector  = 0x20
 	apicBase     = 0xfee00000
-	// loops is how far the guest counts in its first step.
-	loops = 4_000_000
+	// firstPort is written to when the first step is done, the port after it when the second is, and so on.
+	// KVM has no device there.
+	firstPort = 0xe8
 )
 
-// The ports that the guest writes to when it has done a step. No device of KVM's listens there.
-const (
-	portCounted = 0xe8
-	portWoken   = 0xe9
-)
-
-// steps are the guest's steps in order, by the port that reports each, for errors.
-var steps = []struct {
-	port uint16
-	what string
-}{
-	{portCounted, "counting in a loop in 64-bit kernel mode"},
-	{portWoken, "being woken by the timer of the local APIC"},
+// step is a part of the guest's program: machine code that runs in 64-bit mode at privilege level 0,
+// where all registers were zero when the guest started.
+type step struct {
+	what string // for errors: what the guest does not manage
+	code []byte
 }
 
-// guestProgram is the machine code of a guest and of its handler for the timer's interrupt.
-type guestProgram struct{ main, handler []byte }
+// kernelSteps are what the probe asks of a guest.
+var kernelSteps = []step{exchange(), count(4_000_000), wake()}
 
-// program returns the guest that counts down from n and then waits for its timer.
-func program(n uint32) guestProgram {
-	return guestProgram{
-		main: slices.Concat(
-			[]byte{0xb9}, le32(n), // mov ecx, n
-			[]byte{0xff, 0xc9},           // dec ecx
-			[]byte{0x75, 0xfc},           // jnz to dec
-			[]byte{0xe6, portCounted},    // out portCounted, al
-			[]byte{0xbb}, le32(apicBase), // mov ebx, apicBase
-			setAPIC(0x0f0, 0x1ff),       // spurious interrupt vector: 0xff, APIC enabled
-			setAPIC(0x3e0, 0x0b),        // timer divider: 1
-			setAPIC(0x320, timerVector), // timer: one shot
-			setAPIC(0x380, 10_000),      // timer count: starts it
-			[]byte{0xfb},                // sti: takes effect after the next instruction,
-			[]byte{0xf4},                // hlt: so that no interrupt gets lost before it
-			[]byte{0xe6, portWoken},     // out portWoken, al
-			[]byte{0xf4},                // hlt
-		),
-		handler: slices.Concat(
-			setAPIC(0x0b0, 0),  // end of interrupt
-			[]byte{0x48, 0xcf}, // iretq
-		),
-	}
+func exchange() step {
+	return step{"cmpxchg16b in kernel mode", slices.Concat(
+		[]byte{0xbd}, le32(data), // mov ebp, data
+		[]byte{0xf0, 0x48, 0x0f, 0xc7, 0x4d, 0x00}, // lock cmpxchg16b [rbp]
+	)}
+}
+
+func count(n uint32) step {
+	return step{"a loop in kernel mode", slices.Concat(
+		[]byte{0xb9}, le32(n), // mov ecx, n
+		[]byte{0xff, 0xc9}, // dec ecx
+		[]byte{0x75, 0xfc}, // jnz to dec
+	)}
+}
+
+func wake() step {
+	return step{"an interrupt of the local APIC's timer", slices.Concat(
+		[]byte{0xbb}, le32(apicBase), // mov ebx, apicBase
+		setAPIC(0x0f0, 0x1ff),       // spurious interrupt vector: 0xff, APIC enabled
+		setAPIC(0x3e0, 0x0b),        // timer divider: 1
+		setAPIC(0x320, timerVector), // timer: one shot
+		setAPIC(0x380, 10_000),      // timer count: starts it
+		// sti takes effect after the next instruction, so that no interrupt comes before hlt.
+		[]byte{0xfb, 0xf4, 0xfa}, // sti, hlt, cli
+	)}
+}
+
+// handlerCode is run by the timer's interrupt.
+func handlerCode() []byte {
+	return slices.Concat(
+		setAPIC(0x0b0, 0),  // end of interrupt
+		[]byte{0x48, 0xcf}, // iretq
+	)
 }
 
 // setAPIC returns the instruction "mov dword [rbx+register], value".
@@ -79,8 +83,8 @@ func setAPIC(register, value uint32) []byte {
 
 func le32(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
 
-// load writes the program and the tables that the CPU needs to the guest's memory.
-func (p guestProgram) load(memory []byte) {
+// load writes the steps, and the tables that the CPU needs, to the guest's memory.
+func load(memory []byte, steps []step) {
 	const (
 		present  = 1 << 0
 		writable = 1 << 1
@@ -97,8 +101,12 @@ func (p guestProgram) load(memory []byte) {
 	put(gdt+codeSelector, 0x00af9b000000ffff)
 	put(gdt+dataSelector, 0x00cf93000000ffff)
 	// An interrupt gate; the handler's address fits the lowest 16 bits.
-	put(idt+16*timerVector, 0x00008e00_00000000|codeSelector<<16|handler)
+	put(idt+16*timerVector, 0x8e00<<32|codeSelector<<16|handler)
+	copy(memory[handler:], handlerCode())
 
-	copy(memory[code:], p.main)
-	copy(memory[handler:], p.handler)
+	at := code
+	for i, s := range steps {
+		at += copy(memory[at:], s.code)
+		at += copy(memory[at:], []byte{0xe6, firstPort + byte(i)}) // out firstPort+i, al
+	}
 }

@@ -25,8 +25,8 @@ const (
 
 // Reasons for which the CPU leaves the guest.
 const (
-	exitIO          = 2
-	exitInterrupted = 10
+	exitIO            = 2
+	exitInternalError = 17
 )
 
 // immediateExit is the value of runState.flags that makes KVM return before it enters the guest.
@@ -61,7 +61,7 @@ type regs struct {
 // sregs is struct kvm_sregs.
 type sregs struct {
 	cs, ds, es, fs, gs, ss, tr, ldt           segment
-	gdt, idt                                  table
+	gdt, idt                                  descriptors
 	cr0, cr2, cr3, cr4, cr8, efer, apicBaseIs uint64
 	pending                                   [4]uint64
 }
@@ -75,8 +75,8 @@ type segment struct {
 	_                                              uint8
 }
 
-// table is struct kvm_dtable.
-type table struct {
+// descriptors is struct kvm_dtable.
+type descriptors struct {
 	base  uint64
 	limit uint16
 	_     [3]uint16

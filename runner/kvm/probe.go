@@ -1,22 +1,25 @@
 // Package kvm tells whether a guest really runs under this machine's KVM.
 //
 // That /dev/kvm can be opened proves little. Some machines, virtual ones above all, offer a KVM that
-// has no hardware to run a guest's kernel on and interprets its instructions one by one. Firmware, being
-// small, gets through; a stock Linux kernel runs a few hundred times slower than on a CPU, and looks as
-// if it hung while it unpacks itself. QEMU's own emulator (TCG) is much faster than that.
+// has no hardware to run a guest's kernel on, and interprets its instructions one by one. Firmware is
+// small enough to get through. A stock Linux kernel takes minutes to unpack itself, so that it seems to hang,
+// and then ends at the first instruction that the interpreter does not know. QEMU's own emulator (TCG)
+// knows more and is many times faster.
 //
 // So the probe runs a guest: one virtual CPU with the state that a kernel has after its first
-// instructions (64-bit mode, paging, privilege level 0), and a program of two steps.
+// instructions (64-bit mode, paging, privilege level 0), and a program of three steps.
 //
-//  1. It counts down from four million in a loop. A CPU does this in about two milliseconds, under
-//     nested virtualization, too: such a loop has nothing that leaves the guest. An interpreter does not do
-//     it within the time given.
-//  2. It sets the timer of its local APIC, halts, and is woken by the interrupt. A kernel cannot do without,
-//     and here mapped device registers, the interrupt controller in the host's kernel and the delivery
-//     through the guest's interrupt table have to work together.
+//  1. Compare and exchange 16 bytes (cmpxchg16b). Each CPU that can run guests has this instruction, and
+//     kernels use it to manage their memory, but KVM's interpreter leaves it to the CPU. Where there is
+//     none, the guest ends here, within milliseconds.
+//  2. Count down from four million. A CPU does this in about two milliseconds, under nested virtualization,
+//     too: nothing in such a loop leaves the guest. An interpreter does not do it in the time given.
+//  3. Set the timer of the local APIC, halt, and be woken by the interrupt. For this device registers in memory,
+//     the interrupt controller in the host's kernel and delivery through the guest's interrupt table
+//     have to work together, and no kernel does without.
 //
 // The interface to KVM is described in Documentation/virt/kvm/api.rst of the Linux sources, what the guest
-// does in the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 3.
+// does in the Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 2 and 3.
 package kvm
 
 import (
@@ -33,35 +36,41 @@ const (
 	grace = 50 * time.Millisecond
 )
 
-// ErrUnusable says that KVM can be opened, but that no guest runs under it that is worth having.
+// ErrUnusable says that /dev/kvm can be opened, but that it does not run a guest as a CPU would.
 var ErrUnusable = errors.New("/dev/kvm is there, but unusable")
 
-// Probe runs a tiny guest under KVM. It returns nil if the guest did all that it should, and otherwise an
-// error of one line: an *os.PathError if /dev/kvm cannot be opened, one that wraps ErrUnusable if the guest did not
-// run, and the context's if that ended first. It returns within 300 milliseconds; a virtual CPU that KVM
-// does not give back in that time is left behind on a thread of its own.
+// errTooSlow is why a guest ends that reaches the limit.
+var errTooSlow = fmt.Errorf("not done in %v: this KVM has no CPU to run a guest on, or hangs", limit)
+
+// errOpen marks the errors of a machine that has no KVM to call unusable.
+var errOpen = errors.New("no KVM")
+
+// Probe runs a tiny guest under KVM. It returns nil if the guest did all that it should. Otherwise its
+// error, of one line, wraps that of opening /dev/kvm if it cannot be opened, the context's if that ended
+// first, and ErrUnusable if the guest did not run.
+//
+// It returns within 300 milliseconds. A virtual CPU that KVM does not give back in that time is left
+// behind, on a thread of its own.
 func Probe(ctx context.Context) error {
-	guestCtx, cancel := context.WithTimeoutCause(ctx, limit, errTooSlow)
+	limited, cancel := context.WithTimeoutCause(ctx, limit, errTooSlow)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- runGuest(guestCtx, program(loops)) }()
+	go func() { done <- runGuest(limited, kernelSteps) }()
 	select {
 	case err := <-done:
 		return explain(ctx, err)
-	case <-guestCtx.Done():
+	case <-limited.Done():
 	}
 	select {
 	case err := <-done:
 		return explain(ctx, err)
 	case <-time.After(grace):
-		return explain(ctx, fmt.Errorf("it keeps a virtual CPU that should stop: %w", errTooSlow))
+		return explain(ctx, errTooSlow)
 	}
 }
 
-// errTooSlow is the cause of a guest's end by the limit.
-var errTooSlow = fmt.Errorf("not done in %v: this KVM interprets a guest's kernel instead of running it on the CPU", limit)
-
-// explain makes a guest's error the caller's: the caller's context goes before what followed from its end.
+// explain makes the error of a guest that of a probe. The end of the caller's context goes before all
+// that may have followed from it.
 func explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -12,162 +12,169 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errOpen marks errors of opening /dev/kvm: then there is no KVM to call unusable.
-var errOpen = errors.New("no KVM")
-
-// vcpu is a virtual machine with one CPU and its memory.
-type vcpu struct {
-	kvm, vm, cpu int
-	memory, run  []byte
+// machine is a virtual machine with one CPU.
+type machine struct {
+	kvm, vm, cpu int    // file descriptors, -1 if not open
+	memory       []byte // the guest's
+	run          []byte // what the CPU shares with the host's kernel: a runState
 }
 
-// runGuest runs a program as a guest until it has reported all its steps. The error says which step it
-// did not do, with the cause of the context's end if that was it.
-func runGuest(ctx context.Context, p guestProgram) (err error) {
-	c := &vcpu{kvm: -1, vm: -1, cpu: -1}
-	defer c.close()
-	if err := c.create(); err != nil {
+// runGuest runs a guest until it has done all steps. The error says which it did not do and why; if
+// the context ended, that is the context's cause.
+func runGuest(ctx context.Context, steps []step) error {
+	m := &machine{kvm: -1, vm: -1, cpu: -1}
+	defer m.close()
+	if err := m.create(); err != nil {
 		return err
 	}
-	p.load(c.memory)
-	if err := c.reset(); err != nil {
+	if err := m.createCPU(); err != nil {
 		return err
 	}
-	for _, step := range steps {
-		if err := c.runTo(ctx, step.port); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
+	load(m.memory, steps)
+	if err := m.reset(); err != nil {
+		return err
+	}
+	for i, s := range steps {
+		if err := m.runTo(ctx, firstPort+uint16(i)); err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
 		}
 	}
 	return nil
 }
 
-// create makes the virtual machine.
-func (c *vcpu) create() (err error) {
-	c.kvm, err = unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
+// create makes the virtual machine, with memory and interrupt controllers.
+func (m *machine) create() (err error) {
+	if m.kvm, err = unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("%w: %w", errOpen, &os.PathError{Op: "open", Path: "/dev/kvm", Err: err})
 	}
-	if version, err := ioctl(c.kvm, kvmGetAPIVersion, 0); err != nil || version != 12 {
-		return fmt.Errorf("KVM API version %d, not 12: %w", version, err)
+	version, err := ioctl(m.kvm, kvmGetAPIVersion, 0)
+	if err != nil {
+		return fmt.Errorf("get the API version: %w", err)
 	}
-	if c.vm, err = ioctl(c.kvm, kvmCreateVM, 0); err != nil {
+	// The only version there is: the documentation asks to refuse others.
+	if version != 12 {
+		return fmt.Errorf("API version %d instead of 12", version)
+	}
+	if m.vm, err = ioctl(m.kvm, kvmCreateVM, 0); err != nil {
 		return fmt.Errorf("create a virtual machine: %w", err)
 	}
-	// Some Intel CPUs need three pages of the guest's address space, which must be out of the way.
-	if _, err = ioctl(c.vm, kvmSetTSSAddr, 0xfffbd000); err != nil {
+	// KVM needs three pages of the guest's addresses for itself on some Intel CPUs. QEMU puts them here, too.
+	if _, err = ioctl(m.vm, kvmSetTSSAddr, 0xfffbd000); err != nil {
 		return fmt.Errorf("set the TSS address: %w", err)
 	}
-	if _, err = ioctl(c.vm, kvmCreateIRQChip, 0); err != nil {
-		return fmt.Errorf("create an interrupt controller: %w", err)
+	if _, err = ioctl(m.vm, kvmCreateIRQChip, 0); err != nil {
+		return fmt.Errorf("create interrupt controllers: %w", err)
 	}
-	if c.memory, err = unix.Mmap(-1, 0, memorySize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+	if m.memory, err = unix.Mmap(-1, 0, memorySize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 		return fmt.Errorf("allocate memory: %w", err)
 	}
-	region := memoryRegion{size: memorySize, host: uint64(uintptr(unsafe.Pointer(&c.memory[0])))}
-	if err = ioctlPointer(c.vm, kvmSetUserMemoryRegion, unsafe.Pointer(&region)); err != nil {
+	region := memoryRegion{size: memorySize, host: uint64(uintptr(unsafe.Pointer(&m.memory[0])))}
+	if err := ioctlPointer(m.vm, kvmSetUserMemoryRegion, unsafe.Pointer(&region)); err != nil {
 		return fmt.Errorf("set the memory: %w", err)
 	}
-	return c.createCPU()
+	return nil
 }
 
-func (c *vcpu) createCPU() (err error) {
-	if c.cpu, err = ioctl(c.vm, kvmCreateVCPU, 0); err != nil {
+// createCPU adds a CPU with all features that KVM can give it.
+func (m *machine) createCPU() (err error) {
+	if m.cpu, err = ioctl(m.vm, kvmCreateVCPU, 0); err != nil {
 		return fmt.Errorf("create a CPU: %w", err)
 	}
-	size, err := ioctl(c.kvm, kvmGetVCPUMmapSize, 0)
+	size, err := ioctl(m.kvm, kvmGetVCPUMmapSize, 0)
 	if err != nil {
 		return fmt.Errorf("get the size of the CPU's state: %w", err)
 	}
-	if c.run, err = unix.Mmap(c.cpu, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if m.run, err = unix.Mmap(m.cpu, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("map the CPU's state: %w", err)
 	}
-	// The CPU has all the features that KVM can give it.
 	id := cpuid{count: uint32(len(cpuid{}.entries))}
-	if err = ioctlPointer(c.kvm, kvmGetSupportedCPUID, unsafe.Pointer(&id)); err != nil {
+	if err := ioctlPointer(m.kvm, kvmGetSupportedCPUID, unsafe.Pointer(&id)); err != nil {
 		return fmt.Errorf("get CPU features: %w", err)
 	}
-	if err = ioctlPointer(c.cpu, kvmSetCPUID2, unsafe.Pointer(&id)); err != nil {
+	if err := ioctlPointer(m.cpu, kvmSetCPUID2, unsafe.Pointer(&id)); err != nil {
 		return fmt.Errorf("set CPU features: %w", err)
 	}
 	return nil
 }
 
-// reset puts the CPU at the start of the program: 64-bit mode, privilege level 0, paging on.
-func (c *vcpu) reset() error {
+// reset puts the CPU at the start of the program: 64-bit mode, paging, privilege level 0, no interrupts.
+func (m *machine) reset() error {
 	const (
 		cr0PE, cr0ET, cr0NE, cr0WP, cr0PG = 1 << 0, 1 << 4, 1 << 5, 1 << 16, 1 << 31
 		cr4PAE                            = 1 << 5
 		eferLME, eferLMA                  = 1 << 8, 1 << 10
+		flagsReserved                     = 1 << 1 // always set
 	)
 	var s sregs
-	if err := ioctlPointer(c.cpu, kvmGetSregs, unsafe.Pointer(&s)); err != nil {
-		return fmt.Errorf("get the CPU's registers: %w", err)
+	if err := ioctlPointer(m.cpu, kvmGetSregs, unsafe.Pointer(&s)); err != nil {
+		return fmt.Errorf("get control registers: %w", err)
 	}
 	s.cr0 = cr0PE | cr0ET | cr0NE | cr0WP | cr0PG
 	s.cr3 = pml4
 	s.cr4 = cr4PAE
 	s.efer = eferLME | eferLMA
-	s.gdt = table{base: gdt, limit: dataSelector + 7}
-	s.idt = table{base: idt, limit: 256*16 - 1}
+	s.gdt = descriptors{base: gdt, limit: dataSelector + 7}
+	s.idt = descriptors{base: idt, limit: 256*16 - 1}
 	s.cs = segment{limit: 0xffffffff, selector: codeSelector, kind: 11, present: 1, s: 1, l: 1, g: 1}
-	data := segment{limit: 0xffffffff, selector: dataSelector, kind: 3, present: 1, s: 1, db: 1, g: 1}
-	s.ds, s.es, s.fs, s.gs, s.ss = data, data, data, data, data
-	if err := ioctlPointer(c.cpu, kvmSetSregs, unsafe.Pointer(&s)); err != nil {
-		return fmt.Errorf("set the CPU's control registers: %w", err)
+	flat := segment{limit: 0xffffffff, selector: dataSelector, kind: 3, present: 1, s: 1, db: 1, g: 1}
+	s.ds, s.es, s.fs, s.gs, s.ss = flat, flat, flat, flat, flat
+	if err := ioctlPointer(m.cpu, kvmSetSregs, unsafe.Pointer(&s)); err != nil {
+		return fmt.Errorf("set control registers: %w", err)
 	}
-	// Bit 1 of the flags is always set; interrupts are off.
-	if err := ioctlPointer(c.cpu, kvmSetRegs, unsafe.Pointer(&regs{rip: code, rsp: stack, rflags: 1 << 1})); err != nil {
-		return fmt.Errorf("set the CPU's registers: %w", err)
+	if err := ioctlPointer(m.cpu, kvmSetRegs, unsafe.Pointer(&regs{rip: code, rsp: stack, rflags: flagsReserved})); err != nil {
+		return fmt.Errorf("set registers: %w", err)
 	}
 	return nil
 }
 
-// runTo runs the CPU until the guest writes to the port. When the context ends, KVM is made to return.
-func (c *vcpu) runTo(ctx context.Context, port uint16) error {
+// runTo runs the CPU until the guest writes to the port. When the context ends, KVM is made to give the
+// CPU back.
+func (m *machine) runTo(ctx context.Context, port uint16) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	exit := (*runState)(unsafe.Pointer(&c.run[0]))
+	state := (*runState)(unsafe.Pointer(&m.run[0]))
 	pid, thread := unix.Getpid(), unix.Gettid()
 	kicked := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(kicked)
-		// The flag is for a CPU that is about to enter the guest, the signal for one that has. Go's
-		// runtime uses this signal itself and takes any number of them.
-		atomic.StoreUint32(&exit.flags, immediateExit)
-		// A signal that cannot be sent leaves the CPU to the caller's deadline.
+		// The flag is for a CPU that is about to enter the guest, the signal for one that is there. The
+		// signal is the one that Go's runtime uses itself, so that any number of them is harmless. If it
+		// cannot be sent, Probe still returns.
+		atomic.StoreUint32(&state.flags, immediateExit)
 		_ = unix.Tgkill(pid, thread, unix.SIGURG)
 	})
+	// The state must stay mapped, and the thread this one, while it is being kicked.
 	defer func() {
 		if !stop() {
 			<-kicked
 		}
 	}()
 	for {
-		_, err := ioctl(c.cpu, kvmRun, 0)
+		_, err := ioctl(m.cpu, kvmRun, 0)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-			continue
+		case errors.Is(err, unix.EINTR):
+			continue // a signal for something else
 		case err != nil:
 			return fmt.Errorf("run the CPU: %w", err)
-		case exit.reason == exitIO && exit.port == port:
+		case state.reason == exitIO && state.port == port:
 			return nil
-		case exit.reason == exitInterrupted:
-			continue
+		case state.reason == exitInternalError:
+			return errors.New("KVM cannot emulate this, and has no CPU to run it on")
 		}
-		return fmt.Errorf("the guest stopped with KVM exit reason %d", exit.reason)
+		return fmt.Errorf("the guest ended with KVM's exit reason %d", state.reason)
 	}
 }
 
-// close frees everything that create made. Errors would change nothing: the guest has had its run.
-func (c *vcpu) close() {
-	for _, m := range [][]byte{c.run, c.memory} {
-		if m != nil {
-			_ = unix.Munmap(m)
+// close frees what create and createCPU made. Errors are of no interest: the guest has had its run.
+func (m *machine) close() {
+	for _, b := range [][]byte{m.run, m.memory} {
+		if b != nil {
+			_ = unix.Munmap(b)
 		}
 	}
-	for _, fd := range []int{c.cpu, c.vm, c.kvm} {
+	for _, fd := range []int{m.cpu, m.vm, m.kvm} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
