@@ -32,7 +32,7 @@ demo: ## Boot examples/hello.yaml in QEMU, with its console in this terminal
 .PHONY: test
 test: ## Run all tests, then those with concurrency again under the race detector
 	@tools/need.sh test
-	@$(call each,go test $(TESTFLAGS) ./...)
+	@$(call each,$(strip go test $(TESTFLAGS)) ./...)
 	@echo "== race: go test -race $(RACE)"
 	@go test -race $(TESTFLAGS) $(RACE)
 
