@@ -58,19 +58,24 @@ func count(n uint32) step {
 
 func wake() step {
 	return step{"an interrupt of the local APIC's timer", slices.Concat(
+		[]byte{0x31, 0xff},           // xor edi, edi
 		[]byte{0xbb}, le32(apicBase), // mov ebx, apicBase
 		setAPIC(0x0f0, 0x1ff),       // spurious interrupt vector: 0xff, APIC enabled
 		setAPIC(0x3e0, 0x0b),        // timer divider: 1
 		setAPIC(0x320, timerVector), // timer: one shot
 		setAPIC(0x380, 10_000),      // timer count: starts it
-		// sti takes effect after the next instruction, so that no interrupt comes before hlt.
+		// Halt until the handler has run. sti takes effect after the next instruction, so that no
+		// interrupt comes before hlt.
 		[]byte{0xfb, 0xf4, 0xfa}, // sti, hlt, cli
+		[]byte{0x85, 0xff},       // test edi, edi
+		[]byte{0x74, 0xf9},       // jz to sti
 	)}
 }
 
-// handlerCode is run by the timer's interrupt.
+// handlerCode is run by the timer's interrupt, with the APIC's address in rbx. It sets edi.
 func handlerCode() []byte {
 	return slices.Concat(
+
 		setAPIC(0x0b0, 0),  // end of interrupt
 		[]byte{0x48, 0xcf}, // iretq
 	)
