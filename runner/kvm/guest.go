@@ -75,7 +75,7 @@ func wake() step {
 // handlerCode is run by the timer's interrupt, with the APIC's address in rbx. It sets edi.
 func handlerCode() []byte {
 	return slices.Concat(
-
+		[]byte{0xff, 0xc7}, // inc edi
 		setAPIC(0x0b0, 0),  // end of interrupt
 		[]byte{0x48, 0xcf}, // iretq
 	)
