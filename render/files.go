@@ -1,0 +1,135 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+	"testing/fstest"
+
+	"cuelang.org/go/cue/parser"
+)
+
+// siteDir is the directory, below that of the template package, that a site's files are laid into. CUE unifies
+// the files of a package with those of the same package in the directories above, so they need no import.
+const siteDir = "site"
+
+// Source says what a template set is loaded from.
+type Source struct {
+	// Module is the CUE module with the template packages, for example cuvee.Files.
+	Module fs.FS
+	// Package is the directory of the template package in the module, for example "templates/vm" or an overlay
+	// of it, "templates/vm/local".
+	Package string
+	// Site holds a site's *.cue files at its root; nil if there are none. Those of other packages than the
+	// template package's are for other kinds, and left out here.
+	Site fs.FS
+	// SiteName is how messages call the site's directory.
+	SiteName string
+}
+
+// files returns the module's files with the site's laid over them, and the directory to load.
+func (s Source) files() (fs.FS, string, error) {
+	if s.Site == nil {
+		return s.Module, s.Package, nil
+	}
+	name, err := packageName(s.Module, s.Package)
+	if err != nil {
+		return nil, "", err
+	}
+	merged, err := readAll(s.Module)
+	if err != nil {
+		return nil, "", fmt.Errorf("read templates: %w", err)
+	}
+	entries, err := fs.ReadDir(s.Site, ".")
+	if err != nil {
+		return nil, "", fmt.Errorf("read site files: %w", err)
+	}
+	dir := path.Join(s.Package, siteDir)
+	found := false
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".cue") {
+			continue
+		}
+		data, err := fs.ReadFile(s.Site, e.Name())
+		if err != nil {
+			return nil, "", fmt.Errorf("read site files: %w", err)
+		}
+		if p, err := parser.ParseFile(e.Name(), data, parser.PackageClauseOnly); err == nil && p.PackageName() != name {
+			continue
+		}
+		merged[path.Join(dir, e.Name())] = &fstest.MapFile{Data: data, Mode: 0o444}
+		found = true
+	}
+	if !found {
+		return nil, "", fmt.Errorf("read site files: no *.cue file of package %s in %s", name, s.SiteName)
+	}
+	return merged, dir, nil
+}
+
+// packageName is the name of the CUE package in a directory.
+func packageName(fsys fs.FS, dir string) (string, error) {
+	names, err := fs.Glob(fsys, path.Join(dir, "*.cue"))
+	if err != nil {
+		return "", err
+	}
+	for _, n := range names {
+		data, err := fs.ReadFile(fsys, n)
+		if err != nil {
+			return "", fmt.Errorf("read templates: %w", err)
+		}
+		if f, err := parser.ParseFile(n, data, parser.PackageClauseOnly); err == nil && f.PackageName() != "" {
+			return f.PackageName(), nil
+		}
+	}
+	return "", fmt.Errorf("read templates: no CUE package in %s", dir)
+}
+
+// readAll copies the CUE files of a module into memory.
+func readAll(fsys fs.FS) (fstest.MapFS, error) {
+	out := fstest.MapFS{}
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if strings.HasPrefix(name, ".") && name != "." {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".cue") {
+			return nil
+		}
+		data, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		out[name] = &fstest.MapFile{Data: data, Mode: 0o444}
+		return nil
+	})
+	return out, err
+}
+
+// revision is a digest of the files that a template set was loaded from.
+func revision(names []string, open func(string) (io.ReadCloser, error)) (string, error) {
+	sort.Strings(names)
+	h := sha256.New()
+	for _, n := range names {
+		f, err := open(n)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s\n", n)
+		_, err = io.Copy(h, f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return "", fmt.Errorf("read %s: %w", n, err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12], nil
+}

@@ -1,0 +1,237 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"cuelang.org/go/cue"
+	cueyaml "cuelang.org/go/encoding/yaml"
+)
+
+// Input is what one render is made from.
+type Input struct {
+	// Document is the custom resource.
+	Document Document
+	// Observed are the objects that were found in the cluster, by the key of [Lookup]; nil is a dry run.
+	Observed map[string][]map[string]any
+	// Engine is what only a running controller knows; nil is a dry run.
+	Engine *Engine
+	// Values are filled in at the root of the templates, for overlays that need to be told something.
+	Values map[string]any
+}
+
+// Engine is what a controller tells the templates.
+type Engine struct {
+	// ResourceVersion is that of the custom resource.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Now is the time, RFC 3339.
+	Now string `json:"now,omitempty"`
+	// Random is a new random text of 128 bits.
+	Random string `json:"random,omitempty"`
+}
+
+// Lookup says which objects of the cluster the templates want to see.
+type Lookup struct {
+	APIVersion   string            `json:"apiVersion"`
+	Kind         string            `json:"kind"`
+	When         bool              `json:"when"`
+	Name         string            `json:"name,omitempty"`
+	Names        []string          `json:"names,omitempty"`
+	Selector     map[string]string `json:"selector,omitempty"`
+	Fields       []string          `json:"fields,omitempty"`
+	MetadataOnly bool              `json:"metadataOnly"`
+}
+
+// Policy says how an object is applied; see #Policy in the templates.
+type Policy struct {
+	Mode        string `json:"mode"`
+	Prune       bool   `json:"prune"`
+	Wave        int    `json:"wave"`
+	Subresource string `json:"subresource,omitempty"`
+}
+
+// Condition is a condition of the custom resource, as the templates have it.
+type Condition struct {
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Object is a rendered manifest.
+type Object struct {
+	// Key is the object's role in the templates.
+	Key string
+	// Policy says how it is applied.
+	Policy Policy
+	// JSON is the manifest, with sorted keys.
+	JSON []byte
+
+	value cue.Value
+}
+
+// Result is what the templates make of an input.
+type Result struct {
+	// Objects are the manifests, in the templates' order.
+	Objects []Object
+	// Observe says what the templates want to see of the cluster, by key.
+	Observe map[string]Lookup
+	// Status is the manager's part of the status, as JSON.
+	Status []byte
+	// Conditions are the manager's conditions, by type.
+	Conditions map[string]Condition
+	// Metrics are numbers about the custom resource, by name.
+	Metrics map[string]float64
+	// Done says that a custom resource that is being deleted may go.
+	Done bool
+}
+
+// Render checks the input and renders it. The error is [Faults] if the input is refused.
+func (s *Set) Render(in Input) (*Result, error) {
+	clean, faults := s.Check(in.Document)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	root := s.fill(clean, in)
+	if faults := s.templateFaults(root, in.Document); len(faults) > 0 {
+		return nil, faults
+	}
+	return s.result(root)
+}
+
+// Check compares a custom resource with its contract, without rendering it. The result is the part of the document that
+// templates see; the faults are those of the contract only.
+func (s *Set) Check(d Document) (map[string]any, Faults) {
+	var faults Faults
+	report := func(path, message string) { faults = append(faults, d.at(Fault{Path: path, Message: message})) }
+	checked, good := s.contract.check("", clean(d.Object), report)
+	object, _ := checked.(map[string]any)
+	if good {
+		return object, nil
+	}
+	// The rules are tried on what is left, so that one run tells all.
+	if s.rules.Exists() && object != nil {
+		for _, f := range decodeFaults(s.rules.FillPath(inputPath, s.value(object)).LookupPath(cue.ParsePath("faults"))) {
+			report(f.Path, f.Message)
+		}
+	}
+	return object, faults.sorted()
+}
+
+// fill puts everything into the templates at once: each FillPath evaluates the whole anew.
+func (s *Set) fill(clean map[string]any, in Input) cue.Value {
+	values := map[string]any{"input": clean}
+	if len(in.Observed) > 0 {
+		observed := map[string]any{}
+		for k, objects := range in.Observed {
+			list := make([]any, len(objects))
+			for i, o := range objects {
+				list[i] = o
+			}
+			observed[k] = list
+		}
+		values["observed"] = observed
+	}
+	if in.Engine != nil {
+		engine := map[string]any{}
+		for k, v := range map[string]string{"resourceVersion": in.Engine.ResourceVersion, "now": in.Engine.Now, "random": in.Engine.Random} {
+			if v != "" {
+				engine[k] = v
+			}
+		}
+		values["engine"] = engine
+	}
+	for k, v := range in.Values {
+		values[k] = v
+	}
+	return s.root.FillPath(cue.Path{}, s.value(values))
+}
+
+func (s *Set) value(v any) cue.Value {
+	return s.root.Context().BuildExpr(expression(v))
+}
+
+// templateFaults are the faults that the templates themselves find, and as a last resort CUE's own errors.
+func (s *Set) templateFaults(root cue.Value, d Document) Faults {
+	var faults Faults
+	v := root.LookupPath(cue.ParsePath("faults"))
+	for _, f := range decodeFaults(v) {
+		faults = append(faults, d.at(Fault{Path: f.Path, Message: f.Message}))
+	}
+	if len(faults) > 0 {
+		return faults.sorted()
+	}
+	return nil
+}
+
+func decodeFaults(v cue.Value) []Fault {
+	var out []Fault
+	add := func(v cue.Value) {
+		path, err := v.LookupPath(cue.ParsePath("path")).String()
+		if err != nil {
+			return
+		}
+		message, err := v.LookupPath(cue.ParsePath("message")).String()
+		if err != nil {
+			return
+		}
+		out = append(out, Fault{Path: path, Message: message})
+	}
+	if l, err := v.List(); err == nil {
+		for l.Next() {
+			add(l.Value())
+		}
+		return out
+	}
+	if it, err := v.Fields(); err == nil {
+		for it.Next() {
+			add(it.Value())
+		}
+	}
+	return out
+}
+
+func (s *Set) result(root cue.Value) (*Result, error) {
+	r := &Result{}
+	objects := root.LookupPath(cue.ParsePath("objects"))
+	if err := objects.Validate(cue.Concrete(true), cue.Final()); err != nil {
+		return nil, explainCUE("render", err)
+	}
+	it, err := objects.Fields()
+	if err != nil {
+		return nil, explainCUE("render", err)
+	}
+	policies := map[string]Policy{}
+	for path, to := range map[string]any{"policy": &policies, "observe": &r.Observe, "conditions": &r.Conditions, "metrics": &r.Metrics, "done": &r.Done} {
+		if err := decode(root, path, to); err != nil {
+			return nil, err
+		}
+	}
+	if r.Status, err = root.LookupPath(cue.ParsePath("status")).MarshalJSON(); err != nil {
+		return nil, explainCUE("render status", err)
+	}
+	for it.Next() {
+		key := it.Selector().Unquoted()
+		o := Object{Key: key, Policy: policies[key], value: it.Value()}
+		if o.JSON, err = it.Value().MarshalJSON(); err != nil {
+			return nil, explainCUE("render "+key, err)
+		}
+		r.Objects = append(r.Objects, o)
+	}
+	return r, nil
+}
+
+func decode(root cue.Value, path string, to any) error {
+	data, err := root.LookupPath(cue.ParsePath(path)).MarshalJSON()
+	if err != nil {
+		return explainCUE("render "+path, err)
+	}
+	if err := json.Unmarshal(data, to); err != nil {
+		return fmt.Errorf("render %s: %w", path, err)
+	}
+	return nil
+}
+
+// YAML is the manifest in YAML, the same bytes as the stock cue command writes.
+func (o Object) YAML() ([]byte, error) {
+	return cueyaml.Encode(o.value)
+}

@@ -1,0 +1,156 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/cuecontext"
+	"cuelang.org/go/cue/errors"
+	"cuelang.org/go/cue/load"
+)
+
+// Kind is the kind of custom resource that a template package is for.
+type Kind struct {
+	Group      string `json:"group"`
+	Version    string `json:"version"`
+	Kind       string `json:"kind"`
+	Plural     string `json:"plural"`
+	Namespaced bool   `json:"namespaced"`
+}
+
+// APIVersion is the kind's group and version as a manifest has them.
+func (k Kind) APIVersion() string { return k.Group + "/" + k.Version }
+
+// Set is a compiled template package. It is immutable and may be used by several goroutines at a time.
+type Set struct {
+	// Kind is the kind that the templates are for.
+	Kind Kind
+	// Revision is a digest of the files that the set was loaded from.
+	Revision string
+	// Definition is the contract of the kind in CUE: schema.#Kind.
+	Definition cue.Value
+
+	root     cue.Value
+	contract *contract
+	rules    cue.Value
+}
+
+// The paths of the contract between templates and this package; see templates/vm/package.cue.
+var (
+	kindPath     = cue.ParsePath("kind")
+	inputPath    = cue.ParsePath("input")
+	observedPath = cue.ParsePath("observed")
+	observePath  = cue.ParsePath("observe")
+	enginePath   = cue.ParsePath("engine")
+)
+
+// Load compiles a template package and checks it as a whole. Its errors have a line for each thing that is wrong, with
+// the place.
+func Load(src Source) (*Set, error) {
+	fsys, dir, err := src.files()
+	if err != nil {
+		return nil, err
+	}
+	name := func(p string) string {
+		p = strings.TrimPrefix(p, "/")
+		if rest, ok := strings.CutPrefix(p, path.Join(src.Package, siteDir)+"/"); ok && src.Site != nil {
+			return path.Join(src.SiteName, rest)
+		}
+		return p
+	}
+	instances := load.Instances([]string{"./" + dir}, &load.Config{FS: fsys, Dir: "/", FromFSPath: name})
+	inst := instances[0]
+	if inst.Err != nil {
+		return nil, explainCUE("load templates", inst.Err)
+	}
+	// Sorted fields make the same bytes of the same input, however its fields are ordered.
+	ctx := cuecontext.New(cuecontext.CUE_DEBUG("sortfields"))
+	s := &Set{root: ctx.BuildInstance(inst)}
+	if err := s.root.Validate(); err != nil {
+		return nil, explainCUE("check templates", err)
+	}
+	if err := s.root.LookupPath(kindPath).Decode(&s.Kind); err != nil {
+		return nil, explainCUE("check templates: kind", err)
+	}
+	if s.Revision, err = revisionOf(fsys, inst); err != nil {
+		return nil, err
+	}
+	return s, s.loadContract(ctx, inst)
+}
+
+// loadContract finds the kind's definition in the schema package that the templates import.
+func (s *Set) loadContract(ctx *cue.Context, inst *build.Instance) error {
+	i := slices.IndexFunc(inst.Imports, func(imp *build.Instance) bool { return imp.PkgName == "schema" })
+	if i < 0 {
+		return fmt.Errorf("check templates: the package does not import a package schema")
+	}
+	schema := ctx.BuildInstance(inst.Imports[i])
+	s.Definition = schema.LookupPath(cue.MakePath(cue.Def(s.Kind.Kind)))
+	s.rules = schema.LookupPath(cue.MakePath(cue.Def(s.Kind.Kind + "Faults")))
+	if err := s.Definition.Err(); err != nil {
+		return explainCUE("check templates: schema", err)
+	}
+	var err error
+	if s.contract, err = compileContract(s.Definition); err != nil {
+		return fmt.Errorf("check templates: schema: %w", err)
+	}
+	// What a custom resource has that is not its user's to write.
+	s.contract.fields["status"] = &fieldContract{contract: &contract{anything: true}}
+	return nil
+}
+
+func revisionOf(fsys fs.FS, inst *build.Instance) (string, error) {
+	var names []string
+	collect := func(i *build.Instance) {
+		for _, f := range i.BuildFiles {
+			names = append(names, f.Filename)
+		}
+	}
+	collect(inst)
+	for _, imp := range inst.Imports {
+		collect(imp)
+	}
+	sources := map[string][]byte{}
+	for _, i := range append([]*build.Instance{inst}, inst.Imports...) {
+		for _, f := range i.BuildFiles {
+			if b, ok := f.Source.([]byte); ok {
+				sources[f.Filename] = b
+			}
+		}
+	}
+	return revision(names, func(n string) (io.ReadCloser, error) {
+		if b, ok := sources[n]; ok {
+			return io.NopCloser(bytes.NewReader(b)), nil
+		}
+		return fsys.Open(strings.TrimPrefix(n, "/"))
+	})
+}
+
+// explainCUE turns CUE's errors into lines with their places, each once.
+func explainCUE(what string, err error) error {
+	var lines []string
+	for _, e := range errors.Errors(err) {
+		format, args := e.Msg()
+		text := fmt.Sprintf(format, args...)
+		if p := strings.Join(e.Path(), "."); p != "" {
+			text = p + ": " + text
+		}
+		for _, pos := range errors.Positions(e) {
+			if pos.IsValid() && pos.Filename() != "" {
+				text = fmt.Sprintf("%s:%d:%d: %s", strings.TrimPrefix(pos.Filename(), "/"), pos.Line(), pos.Column(), text)
+				break
+			}
+		}
+		if !slices.Contains(lines, text) {
+			lines = append(lines, text)
+		}
+	}
+	return fmt.Errorf("%s: %s", what, strings.Join(lines, "\n"))
+}
