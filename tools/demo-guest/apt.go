@@ -20,6 +20,9 @@ var errPackages = errors.New("Debian packages are not available")
 // smaller than the general one and is built for quick starts.
 const kernelPackage = "linux-image-cloud-amd64"
 
+// otherPackages are the guest's programs and the boot loaders. The last three are for a legacy BIOS.
+var otherPackages = []string{"busybox-static", "systemd-boot-efi", "syslinux", "syslinux-common", "mtools"}
+
 // pkg is a version of a Debian package.
 type pkg struct{ name, version string }
 
@@ -39,7 +42,7 @@ func findPackages(ctx context.Context) ([]pkg, error) {
 		return nil, fmt.Errorf("%w: %s depends on no kernel: %q", errPackages, kernelPackage, meta["Depends"])
 	}
 	var packages []pkg
-	for _, name := range []string{kernel, "busybox-static", "systemd-boot-efi"} {
+	for _, name := range append([]string{kernel}, otherPackages...) {
 		fields, err := show(ctx, name)
 		if err != nil {
 			return nil, err
@@ -51,7 +54,7 @@ func findPackages(ctx context.Context) ([]pkg, error) {
 
 // show returns the control fields of the version of a package that apt would install.
 func show(ctx context.Context, name string) (map[string]string, error) {
-	out, err := command(ctx, "", "apt-cache", "show", "--no-all-versions", name)
+	out, err := command(ctx, "", nil, "apt-cache", "show", "--no-all-versions", name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s is unknown to apt: run `apt-get update` as root, with a Debian package source for amd64 (%w)", errPackages, name, err)
 	}
@@ -74,7 +77,7 @@ func (p pkg) fetch(ctx context.Context, dir string) (string, error) {
 		return path, err
 	}
 	// apt runs as root and would drop to a user that may not write here.
-	if _, err := command(ctx, dir, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", p.name+"="+p.version); err != nil {
+	if _, err := command(ctx, dir, nil, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", p.name+"="+p.version); err != nil {
 		return "", fmt.Errorf("%w: download %s %s (`apt-get update` may help): %w", errPackages, p.name, p.version, err)
 	}
 	path, err = p.deb(dir)
@@ -101,11 +104,11 @@ func (p pkg) deb(dir string) (string, error) {
 	return "", nil
 }
 
-// command runs a program in dir and returns what it wrote to standard output.
-func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+// command runs a program in dir, with additions to the environment, and returns what it wrote to standard output.
+func command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -30,30 +30,46 @@ const (
 	firmwareVars = "/usr/share/OVMF/OVMF_VARS_4M.fd"
 )
 
-// TestBoot boots the guest with a NoCloud disk, and presses the power button when it is ready.
+// TestBoot boots the guest with each kind of firmware and a NoCloud disk, and presses the power button
+// when it is ready.
 func TestBoot(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	qemu := requireQEMU(t)
 	image := buildImage(ctx, t)
+	vars := filepath.Join(t.TempDir(), "vars.fd")
+	copyFile(t, vars, firmwareVars)
+	firmware := map[string][]string{
+		"UEFI": {
+			"-drive", "if=pflash,format=raw,readonly=on,file=" + firmwareCode,
+			"-drive", "if=pflash,format=raw,file=" + vars,
+		},
+		"BIOS": nil, // what QEMU has by default
+	}
+	for name, args := range firmware {
+		t.Run(name, func(t *testing.T) { bootOnce(ctx, t, image, qemu, args) })
+	}
+}
 
+func bootOnce(ctx context.Context, t *testing.T, image, qemu string, firmware []string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	dir := t.TempDir()
 	cidata := filepath.Join(dir, "cidata.img")
 	writeNoCloud(t, cidata, map[string]string{
 		"meta-data": "instance-id: v42\nlocal-hostname: \"hello\"\n",
 		"user-data": "#cloud-config\nruncmd:\n  - echo \"a command\" ran\nlocale: C\n",
 	})
-	vars := filepath.Join(dir, "vars.fd")
-	copyFile(t, vars, firmwareVars)
 	socket := filepath.Join(dir, "qmp")
-	cmd := exec.CommandContext(ctx, qemu, "-nodefaults", "-no-user-config", "-display", "none",
+	cmd := exec.CommandContext(ctx, qemu, append([]string{
+		"-nodefaults", "-no-user-config", "-display", "none",
 		"-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1,maxcpus=2", "-m", "512",
-		"-drive", "if=pflash,format=raw,readonly=on,file="+firmwareCode,
-		"-drive", "if=pflash,format=raw,file="+vars,
-		"-drive", "if=none,id=system,format=raw,snapshot=on,file="+image, "-device", "virtio-blk-pci,drive=system,bootindex=1",
-		"-drive", "if=none,id=cidata,format=raw,file="+cidata, "-device", "virtio-blk-pci,drive=cidata",
+		"-drive", "if=none,id=system,format=raw,snapshot=on,file=" + image, "-device", "virtio-blk-pci,drive=system,bootindex=1",
+		"-drive", "if=none,id=cidata,format=raw,file=" + cidata, "-device", "virtio-blk-pci,drive=cidata",
 		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net",
-		"-qmp", "unix:"+socket+",server=on,wait=off", "-serial", "stdio")
+		"-qmp", "unix:" + socket + ",server=on,wait=off", "-serial", "stdio",
+	}, firmware...)...)
 	console, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,11 @@ func build(ctx context.Context, out, cache string, w io.Writer) error {
 	for _, p := range packages {
 		fmt.Fprintf(w, "package %s %s\n", p.name, p.version)
 	}
-	content, err := bootFiles(ctx, packages, cache)
+	contents, err := unpack(ctx, packages, cache)
+	if err != nil {
+		return err
+	}
+	files, err := bootFiles(contents)
 	if err != nil {
 		return err
 	}
@@ -48,7 +52,8 @@ func build(ctx context.Context, out, cache string, w io.Writer) error {
 	if err := os.Remove(stamp); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("remove the old stamp: %w", err)
 	}
-	if err := writeDisk(out, content); err != nil {
+	finish := func(dir, image string) error { return installBIOS(ctx, contents, dir, image) }
+	if err := writeDisk(out, files, finish); err != nil {
 		return fmt.Errorf("write %s: %w", out, err)
 	}
 	if err := os.WriteFile(stamp, []byte(digest), 0o644); err != nil {
@@ -56,41 +61,6 @@ func build(ctx context.Context, out, cache string, w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%s is ready\n", out)
 	return nil
-}
-
-// bootFiles returns the content of the EFI system partition.
-func bootFiles(ctx context.Context, packages []pkg, cache string) ([]file, error) {
-	contents, err := unpack(ctx, packages, cache)
-	if err != nil {
-		return nil, err
-	}
-	kernel, err := contents.match("boot/vmlinuz-*")
-	if err != nil {
-		return nil, err
-	}
-	loader, err := contents.match("usr/lib/systemd/boot/efi/systemd-bootx64.efi")
-	if err != nil {
-		return nil, err
-	}
-	initrd, err := initramfs(contents)
-	if err != nil {
-		return nil, fmt.Errorf("make the initramfs: %w", err)
-	}
-	loaderConf, err := sources.ReadFile("guest/loader.conf")
-	if err != nil {
-		return nil, err
-	}
-	entry, err := sources.ReadFile("guest/entry.conf")
-	if err != nil {
-		return nil, err
-	}
-	return []file{
-		{"/EFI/BOOT/BOOTX64.EFI", loader},
-		{"/loader/loader.conf", loaderConf},
-		{"/loader/entries/demo.conf", entry},
-		{"/vmlinuz", kernel},
-		{"/initrd", initrd},
-	}, nil
 }
 
 // inputDigest names everything that the image is made of.

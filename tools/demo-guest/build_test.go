@@ -16,7 +16,7 @@ func TestDiskIsReproducible(t *testing.T) {
 	var images [2][]byte
 	for i := range images {
 		name := filepath.Join(t.TempDir(), "disk.raw")
-		if err := writeDisk(name, files); err != nil {
+		if err := writeDisk(name, files, func(string, string) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		var err error

@@ -29,13 +29,19 @@ const (
 	// looks for a partition by its identifier.
 	diskGUID = "5B1F0F4E-6D0B-4B0F-9B5C-0D3C1C2A6E01"
 	espGUID  = "5B1F0F4E-6D0B-4B0F-9B5C-0D3C1C2A6E02"
+	// legacyBootable is the attribute of the partition that boot code for a BIOS starts.
+	legacyBootable = 1 << 2
 	// fileTime is the time of the files, in seconds since 1970 (2020-01-01): a FAT file system has to have one.
 	fileTime = "1577836800"
 )
 
-// writeDisk makes a disk image with an EFI system partition that holds files. The image takes its
-// name when it is complete.
-func writeDisk(name string, files []file) (err error) {
+// writeDisk makes a disk image with an EFI system partition that holds files. The image takes its name
+// when it is complete: after finish, which gets an empty directory for its own use, and the image.
+func writeDisk(name string, files []file, finish func(dir, image string) error) (err error) {
+	// go-diskfs and mtools take the time of files from here, by the convention of reproducible-builds.org.
+	if err := os.Setenv("SOURCE_DATE_EPOCH", fileTime); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp(filepath.Dir(name), ".demo-guest-")
 	if err != nil {
 		return err
@@ -45,14 +51,17 @@ func writeDisk(name string, files []file) (err error) {
 	if err := fillDisk(image, files); err != nil {
 		return err
 	}
+	tools := filepath.Join(dir, "tools")
+	if err := os.Mkdir(tools, 0o755); err != nil {
+		return err
+	}
+	if err := finish(tools, image); err != nil {
+		return fmt.Errorf("finish the image: %w", err)
+	}
 	return os.Rename(image, name)
 }
 
 func fillDisk(image string, files []file) (err error) {
-	// go-diskfs takes the time of files from here, by the convention of reproducible-builds.org.
-	if err := os.Setenv("SOURCE_DATE_EPOCH", fileTime); err != nil {
-		return err
-	}
 	d, err := diskfs.Create(image, espStart*sector+espSize+1<<20, diskfs.SectorSizeDefault)
 	if err != nil {
 		return fmt.Errorf("create the image: %w", err)
@@ -64,6 +73,7 @@ func fillDisk(image string, files []file) (err error) {
 		Partitions: []*gpt.Partition{{
 			Index: 1, Start: espStart, Size: espSize,
 			Type: gpt.EFISystemPartition, Name: "EFI System", GUID: espGUID,
+			Attributes: legacyBootable,
 		}},
 	}
 	if err := d.Partition(table); err != nil {

@@ -1,8 +1,8 @@
 // Command demo-guest builds a small bootable guest disk from Debian packages, for the demo and for
 // tests that need a guest that boots.
 //
-// The disk has a GPT with one EFI system partition: systemd-boot, a Debian cloud kernel and an
-// initramfs with busybox and the scripts in guest/. Everything runs from the initramfs, so the guest
+// The disk has a GPT with one EFI system partition: a Debian cloud kernel, an initramfs with busybox and the
+// scripts in guest/root, systemd-boot for UEFI and syslinux for a legacy BIOS. Everything runs from the initramfs, so the guest
 // never writes to its disk. It shows on the serial console what its NoCloud disk told it, and powers
 // down when the ACPI power button is pressed.
 //

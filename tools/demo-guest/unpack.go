@@ -28,10 +28,14 @@ func (t tree) match(pattern string) ([]byte, error) {
 // wanted tells whether the guest may need a file of a package: the rest is not kept in memory.
 func wanted(name string) bool {
 	switch path.Ext(name) {
-	case ".ko", ".xz", ".efi":
+	case ".ko", ".xz", ".efi", ".c32", ".bin":
 		return true
 	}
-	return strings.HasPrefix(name, "boot/vmlinuz-") || path.Base(name) == "busybox"
+	switch path.Base(name) {
+	case "busybox", "syslinux", "mtools":
+		return true
+	}
+	return strings.HasPrefix(name, "boot/vmlinuz-")
 }
 
 // unpack downloads the packages to dir, where they are missing, and returns their files.
@@ -45,7 +49,7 @@ func unpack(ctx context.Context, packages []pkg, dir string) (tree, error) {
 		if err != nil {
 			return nil, err
 		}
-		archive, err := command(ctx, "", "dpkg-deb", "--fsys-tarfile", deb)
+		archive, err := command(ctx, "", nil, "dpkg-deb", "--fsys-tarfile", deb)
 		if err != nil {
 			return nil, fmt.Errorf("unpack %s: %w", deb, err)
 		}
