@@ -33,41 +33,52 @@ func findPackages(ctx context.Context) ([]pkg, error) {
 			return nil, fmt.Errorf("%w: %s is missing: this needs Debian, or a system made from it, with apt and dpkg", errPackages, tool)
 		}
 	}
-	meta, err := show(ctx, kernelPackage)
+	versions, err := show(ctx, append([]string{kernelPackage}, otherPackages...))
 	if err != nil {
 		return nil, err
 	}
-	kernel := regexp.MustCompile(`linux-image-[0-9][^ ,]*`).FindString(meta["Depends"])
-	if kernel == "" {
-		return nil, fmt.Errorf("%w: %s depends on no kernel: %q", errPackages, kernelPackage, meta["Depends"])
+	kernel := kernelDependency.FindStringSubmatch(versions[kernelPackage]["Depends"])
+	if kernel == nil {
+		return nil, fmt.Errorf("%w: %s depends on no kernel: %q", errPackages, kernelPackage, versions[kernelPackage]["Depends"])
 	}
-	var packages []pkg
-	for _, name := range append([]string{kernel}, otherPackages...) {
-		fields, err := show(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		packages = append(packages, pkg{name, fields["Version"]})
+	packages := []pkg{{kernel[1], kernel[2]}}
+	for _, name := range otherPackages {
+		packages = append(packages, pkg{name, versions[name]["Version"]})
 	}
 	return packages, nil
 }
 
-// show returns the control fields of the version of a package that apt would install.
-func show(ctx context.Context, name string) (map[string]string, error) {
-	out, err := command(ctx, "", nil, "apt-cache", "show", "--no-all-versions", name)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s is unknown to apt: run `apt-get update` as root, with a Debian package source for amd64 (%w)", errPackages, name, err)
+// kernelDependency matches what kernelPackage depends on, as "name (= version)".
+var kernelDependency = regexp.MustCompile(`(linux-image-[0-9]\S*) \(= ([^)]+)\)`)
+
+// show returns, by package, the control fields of the version that apt would install. It asks for all in
+// one call, because apt takes long to read its lists.
+func show(ctx context.Context, names []string) (map[string]map[string]string, error) {
+	args := append([]string{"show", "--no-all-versions"}, names...)
+	out, callErr := command(ctx, "", nil, "apt-cache", args...)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	fields := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		if strings.TrimSpace(line) == "" {
-			break
+	packages := map[string]map[string]string{}
+	for stanza := range strings.SplitSeq(string(out), "\n\n") {
+		fields := map[string]string{}
+		for line := range strings.Lines(stanza) {
+			if key, value, ok := strings.Cut(line, ": "); ok && !strings.HasPrefix(line, " ") {
+				fields[key] = strings.TrimSpace(value)
+			}
 		}
-		if key, value, ok := strings.Cut(line, ": "); ok && !strings.HasPrefix(line, " ") {
-			fields[key] = strings.TrimSpace(value)
+		packages[fields["Package"]] = fields
+	}
+	// What is missing says more than apt's exit code.
+	for _, name := range names {
+		if packages[name] == nil {
+			return nil, fmt.Errorf("%w: apt knows no %s: run `apt-get update` as root, with a Debian package source for amd64", errPackages, name)
 		}
 	}
-	return fields, nil
+	if callErr != nil {
+		return nil, fmt.Errorf("%w: %w", errPackages, callErr)
+	}
+	return packages, nil
 }
 
 // fetch returns the path of the package's .deb file below dir, downloading it when it is not there.
@@ -104,7 +115,8 @@ func (p pkg) deb(dir string) (string, error) {
 	return "", nil
 }
 
-// command runs a program in dir, with additions to the environment, and returns what it wrote to standard output.
+// command runs a program in dir, with additions to the environment, and returns what it wrote to standard
+// output. An error says what it last wrote to standard error.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -112,7 +124,7 @@ func command(ctx context.Context, dir string, env []string, name string, args ..
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", name, err, lastLine(stderr.String()))
+		return stdout.Bytes(), fmt.Errorf("%s: %w: %s", filepath.Base(name), err, lastLine(stderr.String()))
 	}
 	return stdout.Bytes(), nil
 }

@@ -42,7 +42,11 @@ func writeDisk(name string, files []file, finish func(dir, image string) error) 
 	if err := os.Setenv("SOURCE_DATE_EPOCH", fileTime); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(name), ".demo-guest-")
+	parent, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(parent, ".demo-guest-")
 	if err != nil {
 		return err
 	}
