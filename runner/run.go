@@ -63,10 +63,7 @@ type vm struct {
 // powerdownTimeout and then ended. A guest's reboot does not end the run. When Run returns, QEMU and its helpers are gone;
 // they are also gone if the process that called Run is killed. See ExitCode for what the results mean.
 func Run(ctx context.Context, cfg *Config, opts Options) (End, error) {
-	v := &vm{cfg: cfg, opts: opts, log: opts.Logger, watched: make(chan struct{})}
-	if v.log == nil {
-		v.log = slog.New(slog.DiscardHandler)
-	}
+	v := newVM(cfg, opts)
 	defer v.observe(Stopped)
 	defer v.cleanup()
 	v.observe(Starting)
@@ -79,6 +76,14 @@ func Run(ctx context.Context, cfg *Config, opts Options) (End, error) {
 	v.observe(Booting)
 	v.inBackground(func() { v.keepChoices(context.WithoutCancel(ctx)) })
 	return v.supervise(ctx)
+}
+
+func newVM(cfg *Config, opts Options) *vm {
+	v := &vm{cfg: cfg, opts: opts, log: opts.Logger, watched: make(chan struct{})}
+	if v.log == nil {
+		v.log = slog.New(slog.DiscardHandler)
+	}
+	return v
 }
 
 func (v *vm) observe(s State) {

@@ -1,0 +1,127 @@
+package runner_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cuvee-vm/cuvee/runner"
+)
+
+// childEnv has the path of a config for the test's program to run, instead of the tests.
+const childEnv = "CUVEE_TEST_RUN_CONFIG"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		os.Exit(runChild(path))
+	}
+	os.Exit(m.Run())
+}
+
+// runChild runs a VM and says when its guest runs.
+func runChild(path string) int {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		fmt.Println(err)
+		return runner.ExitFailed
+	}
+	c, err := runner.ParseConfig(data)
+	if err != nil {
+		fmt.Println(err)
+		return runner.ExitFailed
+	}
+	end, err := runner.Run(context.Background(), c, runner.Options{Observe: func(s runner.State) { fmt.Println(s) }})
+	return runner.ExitCode(end, err)
+}
+
+// A runner that is killed leaves neither QEMU nor swtpm behind.
+func TestKilledRunner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.json")
+	data, err := os.ReadFile("testdata/config/1.0/tpm.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := shortDir(t)
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "/DIR", dir)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != string(runner.Booting) {
+	}
+	children := childrenOf(t, cmd.Process.Pid)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait()
+	if len(children) != 2 {
+		t.Fatalf("runner has the children %v, want QEMU and swtpm", children)
+	}
+	for name, fd := range children {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if n, err := unix.Poll(poll, 10_000); n != 1 {
+			t.Errorf("%s is still there (%v)", name, err)
+		}
+		unix.Close(fd)
+	}
+}
+
+// childrenOf returns the children of a process as pidfds, which become readable when they end.
+func childrenOf(t *testing.T, parent int) map[string]int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	children := make(map[string]int)
+	for _, path := range stats {
+		// "pid (name) state ppid …"; a process may have ended meanwhile.
+		data, _ := os.ReadFile(path)
+		head, rest, _ := strings.Cut(string(data), ") ")
+		fields := strings.Fields(rest)
+		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		pid, name, _ := strings.Cut(head, " (")
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.PidfdOpen(n, 0)
+		if err != nil && err != syscall.ESRCH {
+			t.Fatal(err)
+		}
+		children[name] = fd
+	}
+	return children
+}
+
+// shortDir is a directory whose path leaves room for a socket's name.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// readConfig reads a config of the corpus for a directory.
+func readConfig(t *testing.T, name, dir string) *Config {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "config", "1.0", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ParseConfig(bytes.ReplaceAll(data, []byte("/DIR"), []byte(dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// writeInputs makes the files that the full config refers to.
+func writeInputs(t *testing.T, dir string) {
+	t.Helper()
+	for name, content := range map[string]string{
+		"cloud-init/meta-data": "instance-id: v1\n",
+		"cloud-init/user-data": "#cloud-config\n",
+		"password":             "secret\n",
+		"expiry":               "never\n",
+		"cd.iso":               strings.Repeat("\x00", 2048),
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startVM starts a VM up to cont, and ends it with the test. What it logs at warning level or above goes to the buffer.
+func startVM(t *testing.T, c *Config) (*vm, *bytes.Buffer) {
+	t.Helper()
+	var warnings bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	v := newVM(c, Options{Logger: log})
+	t.Cleanup(v.cleanup)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := v.start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return v, &warnings
+}
+
+// query runs a QMP command that has to work.
+func query[T any](t *testing.T, v *vm, command string, args any) T {
+	t.Helper()
+	var result T
+	if err := v.monitor.Execute(t.Context(), command, args, &result); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// A VM with everything is what its config says when its guest begins to run.
+func TestStartFull(t *testing.T) {
+	dir := t.TempDir()
+	writeInputs(t, dir)
+	v, warnings := startVM(t, readConfig(t, "full", dir))
+	if warnings.Len() != 0 {
+		t.Errorf("warnings:\n%s", warnings)
+	}
+
+	plugged := 0
+	for _, slot := range query[[]cpuSlot](t, v, "query-hotpluggable-cpus", nil) {
+		if slot.Path != "" {
+			plugged++
+		}
+	}
+	if plugged != 3 {
+		t.Errorf("%d CPUs are plugged in, want 3", plugged)
+	}
+	type blockInfo struct {
+		QDev     string `json:"qdev"`
+		TrayOpen bool   `json:"tray_open"`
+		Inserted *struct {
+			NodeName string `json:"node-name"`
+		} `json:"inserted"`
+	}
+	media := make(map[string]string)
+	for _, b := range query[[]blockInfo](t, v, "query-block", nil) {
+		if !strings.HasPrefix(b.QDev, "cd") {
+			continue
+		}
+		if b.TrayOpen {
+			t.Errorf("tray of %s is open", b.QDev)
+		}
+		media[b.QDev] = ""
+		if b.Inserted != nil {
+			media[b.QDev] = b.Inserted.NodeName
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"cd0": "medium-cd0", "cd1": ""}, media); diff != "" {
+		t.Errorf("media (-want +got):\n%s", diff)
+	}
+	uuid := query[map[string]string](t, v, "query-uuid", nil)["UUID"]
+	if want := "5f2c9f0a-6f0e-4c8e-9d0b-0d8f2f3c4b5a"; uuid != want {
+		t.Errorf("UUID is %s, want %s", uuid, want)
+	}
+	if status := query[map[string]any](t, v, "query-status", nil)["status"]; status != "running" {
+		t.Errorf("guest is %v, want running", status)
+	}
+	image, err := os.Stat(filepath.Join(dir, "data", "disk.img"))
+	if err != nil || image.Size() != 64<<20 || image.Mode().Perm() != 0o600 {
+		t.Errorf("image is %v (%v)", image, err)
+	}
+	v.cleanup()
+	if _, err := os.Stat(filepath.Join(dir, "run", "cloud-init.img")); !os.IsNotExist(err) {
+		t.Errorf("cloud-init disk is still there: %v", err)
+	}
+}
+
+// What cannot be configured is reported, and the guest runs all the same.
+func TestStartWithout(t *testing.T) {
+	dir := t.TempDir()
+	c := readConfig(t, "minimal", dir)
+	c.Live.CurrentCPUs, c.Live.CurrentRAM = 2, 1<<20
+	c.Live.CDROMs = map[string]map[string]any{"cd7": {"driver": "null-co"}}
+	c.Live.Display = &Display{Protocol: "vnc", PasswordFile: filepath.Join(dir, "none")}
+	v, warnings := startVM(t, c)
+	for _, want := range []string{"plug in CPUs", "balloon", "drive=cd7", "password"} {
+		if !strings.Contains(warnings.String(), want) {
+			t.Errorf("no warning about %s:\n%s", want, warnings)
+		}
+	}
+	if status := query[map[string]any](t, v, "query-status", nil)["status"]; status != "running" {
+		t.Errorf("guest is %v, want running", status)
+	}
+}
+
+// The machine type is the same one at each start, even where the config has an alias for the newest.
+func TestMachineTypeKept(t *testing.T) {
+	dir := t.TempDir()
+	v, _ := startVM(t, readConfig(t, "minimal", dir))
+	if got := v.values.Resolve["machine"]["type"]; got != "q35" {
+		t.Fatalf("first start takes %s, want q35", got)
+	}
+	v.keepChoices(t.Context())
+	kind := query[string](t, v, "qom-get", map[string]string{"path": "/machine", "property": "type"})
+	v.cleanup()
+	v, warnings := startVM(t, readConfig(t, "minimal", dir))
+	if got := v.values.Resolve["machine"]["type"] + "-machine"; got != kind || got == "q35-machine" {
+		t.Errorf("second start takes %s, the first had %s", got, kind)
+	}
+	if warnings.Len() != 0 || v.machines != nil {
+		t.Errorf("the second start had to ask QEMU for machine types; warnings:\n%s", warnings)
+	}
+}
