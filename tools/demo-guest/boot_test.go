@@ -39,19 +39,30 @@ func TestBoot(t *testing.T) {
 	image := buildImage(ctx, t)
 	vars := filepath.Join(t.TempDir(), "vars.fd")
 	copyFile(t, vars, firmwareVars)
-	firmware := map[string][]string{
+	cases := map[string]struct {
+		firmware []string
+		userData string
+		shown    string
+	}{
 		"UEFI": {
-			"-drive", "if=pflash,format=raw,readonly=on,file=" + firmwareCode,
-			"-drive", "if=pflash,format=raw,file=" + vars,
+			firmware: []string{
+				"-drive", "if=pflash,format=raw,readonly=on,file=" + firmwareCode,
+				"-drive", "if=pflash,format=raw,file=" + vars,
+			},
+			userData: "#cloud-config\nruncmd:\n  - echo \"a command\" ran\nlocale: C\n",
+			shown:    "  | locale: C",
 		},
-		"BIOS": nil, // what QEMU has by default
+		"BIOS": { // what QEMU has by default
+			userData: "#!/bin/sh\necho a command ran\n",
+			shown:    "  | #!/bin/sh",
+		},
 	}
-	for name, args := range firmware {
-		t.Run(name, func(t *testing.T) { bootOnce(ctx, t, image, qemu, args) })
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { bootOnce(ctx, t, image, qemu, c.firmware, c.userData, c.shown) })
 	}
 }
 
-func bootOnce(ctx context.Context, t *testing.T, image, qemu string, firmware []string) {
+func bootOnce(ctx context.Context, t *testing.T, image, qemu string, firmware []string, userData, shown string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -59,7 +70,7 @@ func bootOnce(ctx context.Context, t *testing.T, image, qemu string, firmware []
 	cidata := filepath.Join(dir, "cidata.img")
 	writeNoCloud(t, cidata, map[string]string{
 		"meta-data": "instance-id: v42\nlocal-hostname: \"hello\"\n",
-		"user-data": "#cloud-config\nruncmd:\n  - echo \"a command\" ran\nlocale: C\n",
+		"user-data": userData,
 	})
 	socket := filepath.Join(dir, "qmp")
 	cmd := exec.CommandContext(ctx, qemu, append([]string{
@@ -81,7 +92,7 @@ func bootOnce(ctx context.Context, t *testing.T, image, qemu string, firmware []
 	}
 
 	lines := readUntil(console, "cuvee-demo: ready")
-	for _, want := range []string{"hostname: hello", "instance-id: v42", "  | locale: C", "a command ran", "cuvee-demo: ready"} {
+	for _, want := range []string{"hostname: hello", "instance-id: v42", shown, "a command ran", "cuvee-demo: ready"} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %q on the console", want)
 		}

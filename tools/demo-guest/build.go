@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 )
 
 // sources is this program, so that the disk is built again when the program that builds it changes.
@@ -77,7 +78,7 @@ func inputDigest(packages []pkg) (string, error) {
 		}
 	}
 	err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") {
 			return err
 		}
 		content, err := sources.ReadFile(name)
