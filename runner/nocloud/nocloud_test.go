@@ -100,7 +100,7 @@ func TestWrite(t *testing.T) {
 // Each size of a disk is one that the file system can be made for.
 func TestWriteAllSizes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cidata.img")
-	for mib := range 48 {
+	for _, mib := range []int{0, 1, 2, 3, 4, 6, 7, 8, 13, 14, 15, 16, 31, 32} {
 		data := make([]byte, mib<<20+100)
 		if err := nocloud.Write(path, map[string][]byte{"meta-data": nil, "user-data": data}); err != nil {
 			t.Errorf("%d MiB: %v", mib, err)
