@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"github.com/cuvee-vm/cuvee/render"
+	"github.com/cuvee-vm/cuvee/runner"
+)
+
+// host is where a VM is on this machine.
+type host struct {
+	dataDir, runtimeDir, imageDir string
+	accelerator                   string
+	disks                         []hostDisk
+}
+
+// hostDisk is a file or device that a disk is in.
+type hostDisk struct {
+	name, file, mode string
+}
+
+// host finds the directories and disks of a VM, and makes its runtime directory.
+func (f *runFlags) host(d render.Document) (*host, error) {
+	metadata := d.Object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, ok := metadata["namespace"].(string)
+	if !ok {
+		namespace = "default"
+	}
+	h := &host{accelerator: f.accel, dataDir: f.dataDir}
+	if h.dataDir == "" {
+		base, err := dataHome()
+		if err != nil {
+			return nil, err
+		}
+		h.dataDir = filepath.Join(base, "cuvee", namespace, name)
+	}
+	var err error
+	if h.dataDir, err = filepath.Abs(h.dataDir); err != nil {
+		return nil, err
+	}
+	if h.imageDir, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	if h.disks, err = hostDisks(f.disks); err != nil {
+		return nil, err
+	}
+	// A directory of its own for each run: what is in it ends with the run.
+	if h.runtimeDir, err = os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "cuvee-"); err != nil {
+		return nil, fmt.Errorf("make runtime directory: %w", err)
+	}
+	return h, nil
+}
+
+func (h *host) remove() { os.RemoveAll(h.runtimeDir) }
+
+// dataHome is the user's directory for data (XDG Base Directory Specification).
+func dataHome() (string, error) {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find the data directory: %w; give one with --data-dir", err)
+	}
+	return filepath.Join(home, ".local", "share"), nil
+}
+
+func hostDisks(given map[string]string) ([]hostDisk, error) {
+	var out []hostDisk
+	for name, file := range given {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("open disk %s: %w", name, err)
+		}
+		d := hostDisk{name: name, file: path, mode: "Filesystem"}
+		switch mode := info.Mode(); {
+		case mode.IsRegular():
+		case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
+			d.mode = "Block"
+		default:
+			return nil, fmt.Errorf("open disk %s: %s is neither a file nor a block device", name, file)
+		}
+		out = append(out, d)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].name < out[j].name })
+	return out, nil
+}
+
+// values are what the templates' overlay for this machine is filled in with.
+func (h *host) values() map[string]any {
+	disks := make([]any, len(h.disks))
+	for i, d := range h.disks {
+		disks[i] = map[string]any{"name": d.name, "file": d.file, "mode": d.mode}
+	}
+	return map[string]any{
+		"host": map[string]any{
+			"dataDir":     h.dataDir,
+			"runtimeDir":  h.runtimeDir,
+			"imageDir":    h.imageDir,
+			"accelerator": h.accelerator,
+		},
+		"diskFiles": disks,
+	}
+}
+
+// checkDisks refuses a --disk that the VM has no disk for: a slip of the pen would boot an empty disk instead.
+func (h *host) checkDisks(cfg *runner.Config) error {
+	used := map[string]bool{}
+	for _, c := range cfg.Resolve {
+		if c.Kind == runner.KindAIO {
+			used[c.Path] = true
+		}
+	}
+	var errs []error
+	for _, d := range h.disks {
+		if !used[d.file] {
+			errs = append(errs, fmt.Errorf("--disk %s: the VM has no disk of this name", d.name))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cuvee-vm/cuvee/render"
+	"github.com/cuvee-vm/cuvee/runner"
+	"github.com/cuvee-vm/cuvee/runner/kvm"
+)
+
+// localTemplates is the overlay for VMs without a cluster.
+const localTemplates = "templates/vm/local"
+
+type runFlags struct {
+	inputFlags
+	disks   map[string]string
+	dataDir string
+	accel   string
+	verbose bool
+}
+
+func newRunCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run -f FILE",
+		Short: "Run a VirtualMachine on this machine, in the foreground, without Kubernetes",
+		Long: `Run a VirtualMachine on this machine, in the foreground, without Kubernetes: the same templates with the overlay
+templates/vm/local, the same runner. The VM's first serial port is on the terminal.
+
+Ctrl-C (or SIGTERM) asks the guest to power down and waits for it as long as powerdownTimeout says; a second Ctrl-C
+ends the VM at once. Disks are files: those of --disk, otherwise files in the data directory that are made at the first
+start. Networks are of the user kind. The VM runs even if its spec.vm.state is Stopped.
+
+The data directory is $XDG_DATA_HOME/cuvee/NAMESPACE/NAME (usually below ~/.local/share); it holds the disks, the firmware's
+variables and what was chosen at the first start.
+
+KVM is used where a guest really runs under it; otherwise QEMU emulates the CPU, which is slow, and no barrier between
+a hostile guest and this machine.
+
+Exit codes:
+  0  the guest shut down, by itself or when asked to
+  1  the input is refused, or the VM could not be prepared
+  2  the command line is wrong
+  3  QEMU refused to start: an option, a file, a disk in use
+  4  the guest did not shut down in time, or was ended by a second Ctrl-C
+  5  QEMU ended by itself`,
+		Example: `  cuvee run -f vm.yaml
+  cuvee run -f vm.yaml --disk system=debian.raw --disk data=/dev/vg0/data`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.bind(cmd.Flags())
+	cmd.Flags().StringToStringVar(&f.disks, "disk", nil, "NAME=FILE: a file or block device for the disk of this name (name, or disk-n if it has none)")
+	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "where the VM's data is kept")
+	cmd.Flags().StringVar(&f.accel, "accel", "auto", "kvm, tcg, or auto: kvm where a guest runs under it")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell what the runner does")
+	complete(cmd, "accel", "auto", "kvm", "tcg")
+	return cmd
+}
+
+func (f *runFlags) run(cmd *cobra.Command) error {
+	switch f.accel {
+	case "auto", "kvm", "tcg":
+	default:
+		return usage(cmd, fmt.Errorf("unknown accelerator %q, want auto, kvm or tcg", f.accel))
+	}
+	set, err := f.templates(localTemplates)
+	if err != nil {
+		return err
+	}
+	docs, others, err := f.load(cmd, set)
+	if err != nil {
+		return err
+	}
+	if len(docs) != 1 {
+		return fmt.Errorf("%d VirtualMachines in the input, want one", len(docs))
+	}
+	if _, faults := set.Check(docs[0]); len(faults) > 0 {
+		return faults
+	}
+	host, err := f.host(docs[0])
+	if err != nil {
+		return err
+	}
+	defer host.remove()
+	result, err := set.RenderObserving(render.Input{Document: docs[0], Values: host.values()}, others)
+	if err != nil {
+		return err
+	}
+	writeNotices(cmd.ErrOrStderr(), rendered{doc: docs[0], result: result})
+	cfg, err := runnerConfig(result)
+	if err != nil {
+		return err
+	}
+	if err := host.checkDisks(cfg); err != nil {
+		return err
+	}
+	p, err := newProjection(result, others)
+	if err != nil {
+		return err
+	}
+	if err := p.write(result, "config", filepath.Join(host.runtimeDir, "config")); err != nil {
+		return err
+	}
+	return f.supervise(cmd, cfg)
+}
+
+// supervise runs the VM until it ends, with the terminal as its console and signals as its power button.
+func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config) error {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	force := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	logger := newLogger(cmd.ErrOrStderr(), f.verbose)
+	go powerButton(ctx, signals, cancel, force, logger, cfg)
+
+	in, restore := consoleInput(cmd.InOrStdin())
+	defer restore()
+	end, err := runner.Run(ctx, cfg, runner.Options{
+		Logger:     logger,
+		ProbeKVM:   probeKVM(logger, f.accel),
+		ConsoleIn:  in,
+		ConsoleOut: cmd.OutOrStdout(),
+		Force:      force,
+	})
+	restore()
+	if code := runner.ExitCode(end, err); code != exitOK {
+		if err == nil {
+			err = errors.New("the guest did not shut down; it was switched off")
+		}
+		return exitError{code: code, err: err}
+	}
+	return nil
+}
+
+// powerButton turns the first signal into a shutdown and the second one into its end.
+func powerButton(ctx context.Context, signals <-chan os.Signal, cancel func(), force chan<- struct{}, logger *slog.Logger, cfg *runner.Config) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-signals:
+	}
+	logger.Warn("asking the guest to power down; once more ends it at once", "seconds", cfg.Live.PowerdownTimeout)
+	cancel()
+	<-signals
+	close(force)
+}
+
+// probeKVM says whether a guest really runs under KVM, and why not if it does not.
+func probeKVM(logger *slog.Logger, accel string) func(context.Context) error {
+	if accel == "kvm" {
+		// Asked for by name: QEMU says itself what is wrong.
+		return nil
+	}
+	return func(ctx context.Context) error {
+		err := kvm.Probe(ctx)
+		if err != nil {
+			logger.Warn("KVM is not usable, the guest's CPU is emulated: slow, and no security boundary", "reason", err)
+		}
+		return err
+	}
+}
+
+// consoleInput is the guest's input, and what undoes the change of the terminal.
+func consoleInput(in io.Reader) (io.Reader, func()) {
+	f, ok := in.(*os.File)
+	if !ok {
+		return in, func() {}
+	}
+	return in, unbuffered(f)
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// unbuffered lets a terminal hand over each key as it is pressed, without showing it: the guest does that. Ctrl-C stays a
+// signal. The result undoes it; it may be called more than once.
+func unbuffered(f *os.File) func() {
+	fd := int(f.Fd())
+	old, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return func() {}
+	}
+	t := *old
+	t.Iflag &^= unix.ICRNL | unix.IXON
+	t.Lflag &^= unix.ICANON | unix.ECHO | unix.ECHONL | unix.IEXTEN
+	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
+	// Keys that would stop or quit this process go to the guest.
+	t.Cc[unix.VSUSP], t.Cc[unix.VQUIT] = 0, 0
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &t); err != nil {
+		return func() {}
+	}
+	var once sync.Once
+	return func() { once.Do(func() { unix.IoctlSetTermios(fd, unix.TCSETS, old) }) }
+}
