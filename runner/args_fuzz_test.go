@@ -46,14 +46,13 @@ func checkKeys(t *testing.T, values runner.Values, arg runner.Arg, want []string
 func qemuKeys(s string) []string {
 	var keys []string
 	for first := true; first || s != ""; first = false {
-		key, rest := s, ""
+		var key string
 		if i := strings.IndexAny(s, "=,"); i >= 0 && s[i] == '=' {
-			key, rest = s[:i], s[i+1:]
-			_, s = qemuValue(rest)
-			keys = append(keys, key)
-			continue
+			key = s[:i]
+			_, s = qemuValue(s[i+1:])
+		} else {
+			key, s = qemuValue(s)
 		}
-		key, s = qemuValue(s)
 		keys = append(keys, key)
 	}
 	return keys

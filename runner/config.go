@@ -98,7 +98,10 @@ type Boot struct {
 // Arg is one option of QEMU. At most one of JSON and (Value, Keys) is given; with none of them the
 // option has no argument. A value is a string, a number, a boolean, or a reference to what the runner
 // fills in: {"resolve": "machine.type"} a choice's value (where the chosen alternative has no such
-// value the key is left out), {"fd": "qmp"} the number of a file descriptor that QEMU inherits.
+// value the key is left out), {"fd": "qmp"} the number of a file descriptor that QEMU inherits: a tap of
+// Boot.Taps, or else one end of a socket pair whose other end the runner has. In JSON a choice's "on" and "off" become
+// true and false. What QEMU would read as more than one value is refused: an equals sign in Value (but for options
+// that QEMU does not parse, such as append), and a comma anywhere in -cpu, whose parser knows no escape.
 type Arg struct {
 	// Option is the option's name, without the dash.
 	Option string `json:"option"`

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -107,7 +108,7 @@ func childrenOf(t *testing.T, parent int) map[string]int {
 			t.Fatal(err)
 		}
 		fd, err := unix.PidfdOpen(n, 0)
-		if err != nil && err != syscall.ESRCH {
+		if err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Fatal(err)
 		}
 		children[name] = fd

@@ -50,7 +50,8 @@ func (v *vm) keepChoices(ctx context.Context) {
 		var class string
 		args := map[string]string{"path": "/machine", "property": "type"}
 		if err := v.monitor.Execute(ctx, "qom-get", args, &class); err != nil {
-			v.log.Warn("cannot learn the machine type", "error", err)
+			// Then the next start learns it. Short-lived guests end before they are asked.
+			v.log.Debug("cannot learn the machine type", "error", err)
 			continue
 		}
 		choice.Values = maps.Clone(choice.Values)

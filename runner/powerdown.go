@@ -16,11 +16,17 @@ const (
 
 // supervise waits for the end of QEMU, or for the request to end it.
 func (v *vm) supervise(ctx context.Context) (End, error) {
-	select {
-	case <-v.qemu.exited:
-		return v.ended(EndGuest)
-	case <-ctx.Done():
-	case <-v.opts.Force:
+	lost := v.monitor.Done()
+	for !v.stopRequested(ctx) {
+		select {
+		case <-v.qemu.exited:
+			return v.ended(EndGuest)
+		case <-lost:
+			lost = nil
+			v.monitorLost(ctx)
+		case <-ctx.Done():
+		case <-v.opts.Force:
+		}
 	}
 	v.observe(Terminating)
 	if v.powerdown(context.WithoutCancel(ctx)) {
@@ -31,6 +37,16 @@ func (v *vm) supervise(ctx context.Context) (End, error) {
 		return EndRequested, nil
 	}
 	return EndForced, nil
+}
+
+// monitorLost reports the loss of the monitor, unless it is only how the end of QEMU shows first.
+// There is no way to get it back, and nothing gained by ending a guest that works.
+func (v *vm) monitorLost(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, exitDelay)
+	defer cancel()
+	if !v.qemu.wait(ctx) {
+		v.log.Error("lost QEMU's monitor: the guest runs on, but cannot be controlled", "error", v.monitor.Err())
+	}
 }
 
 // ended tells how QEMU ended that nobody ended: as how, if the guest shut down.
@@ -61,6 +77,9 @@ func (v *vm) powerdown(ctx context.Context) bool {
 		}
 		if v.ask(ctx, min(left, powerdownRepeat)) {
 			return true
+		}
+		if v.monitor.Err() != nil {
+			return false
 		}
 	}
 }

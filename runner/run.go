@@ -51,6 +51,8 @@ type vm struct {
 	tpm      *process
 	monitor  *qmp.Monitor
 	events   *qmp.Subscription
+	// running is set when the guest runs.
+	running bool
 	// guestDown is set by QEMU's SHUTDOWN event when it was the guest that shut down.
 	guestDown atomic.Bool
 	// watched is closed when the last event has been read.
@@ -183,15 +185,22 @@ func (v *vm) attach() error {
 	return nil
 }
 
+// greetingTimeout is how long QEMU may take to be ready. Most take milliseconds, but one that has to
+// fill hundreds of GiB of huge pages takes minutes.
+const greetingTimeout = 15 * time.Minute
+
 // setUp connects to QEMU, configures it, and lets the guest run.
 func (v *vm) setUp(ctx context.Context) error {
-	if err := v.monitor.ConnectContext(ctx); err != nil {
+	greeting, cancel := context.WithTimeout(ctx, greetingTimeout)
+	defer cancel()
+	if err := v.monitor.ConnectContext(greeting); err != nil {
 		return err
 	}
 	v.configure(ctx)
 	if err := v.monitor.Execute(ctx, "cont", nil, nil); err != nil {
 		return err
 	}
+	v.running = true
 	v.qemu.tail.setFollow(func(line string) { v.log.Warn("QEMU: " + line) })
 	return nil
 }
@@ -208,7 +217,8 @@ func (v *vm) watch() {
 	}
 }
 
-// exitDelay is how long QEMU may take to go after it has closed its monitor, and the other way round.
+// exitDelay is how long QEMU may take to go after it has closed its monitor, and its last events to
+// arrive after it has gone.
 const exitDelay = 5 * time.Second
 
 // explain replaces the loss of the monitor during the start by what QEMU itself said.

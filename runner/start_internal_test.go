@@ -166,3 +166,23 @@ func TestMachineTypeKept(t *testing.T) {
 		t.Errorf("the second start had to ask QEMU for machine types; warnings:\n%s", warnings)
 	}
 }
+
+// A VM whose monitor is lost runs on, and can still be ended.
+func TestMonitorLost(t *testing.T) {
+	c := readConfig(t, "minimal", t.TempDir())
+	c.Live.PowerdownTimeout = 0
+	v, warnings := startVM(t, c)
+	v.monitor.Disconnect()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	v.monitorLost(short)
+	if !strings.Contains(warnings.String(), "lost QEMU's monitor") {
+		t.Errorf("loss is not reported:\n%s", warnings)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	end, err := v.supervise(ctx)
+	if err != nil || end != EndForced {
+		t.Errorf("end is %q, error %v, want %q", end, err, EndForced)
+	}
+}

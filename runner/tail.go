@@ -47,10 +47,13 @@ func (t *tail) add(line string) {
 	}
 }
 
-// setFollow makes f get each line from now on. It is called within Write.
+// setFollow makes f get the lines that are kept and each one from now on. It is called within Write.
 func (t *tail) setFollow(f func(line string)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, line := range t.lines {
+		f(line)
+	}
 	t.follow = f
 }
 

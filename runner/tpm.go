@@ -70,10 +70,11 @@ func (t *TPM) listen() (*os.File, error) {
 	return listener.File()
 }
 
+// endTPM lets swtpm end after QEMU. It would wait for ever for a QEMU that has never connected.
 func (v *vm) endTPM() {
 	ctx, cancel := context.WithTimeout(context.Background(), tpmDelay)
 	defer cancel()
-	if v.qemu == nil || !v.tpm.wait(ctx) {
+	if !v.running || !v.tpm.wait(ctx) {
 		v.tpm.stop()
 	}
 }
