@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/cuecontext"
+	cuejson "cuelang.org/go/encoding/json"
 	cueyaml "cuelang.org/go/encoding/yaml"
 )
 
@@ -65,8 +67,6 @@ type Object struct {
 	Policy Policy
 	// JSON is the manifest, with sorted keys.
 	JSON []byte
-
-	value cue.Value
 }
 
 // Result is what the templates make of an input.
@@ -211,7 +211,7 @@ func (s *Set) result(root cue.Value) (*Result, error) {
 	}
 	for it.Next() {
 		key := it.Selector().Unquoted()
-		o := Object{Key: key, Policy: policies[key], value: it.Value()}
+		o := Object{Key: key, Policy: policies[key]}
 		if o.JSON, err = it.Value().MarshalJSON(); err != nil {
 			return nil, explainCUE("render "+key, err)
 		}
@@ -233,5 +233,15 @@ func decode(root cue.Value, path string, to any) error {
 
 // YAML is the manifest in YAML, the same bytes as the stock cue command writes.
 func (o Object) YAML() ([]byte, error) {
-	return cueyaml.Encode(o.value)
+	expr, err := cuejson.Extract(o.Key, o.JSON)
+	if err != nil {
+		return nil, err
+	}
+	// A context of its own: what is compiled stays in its context for ever.
+	return cueyaml.Encode(newContext().BuildExpr(expr))
+}
+
+// newContext makes a context that sorts fields: equal inputs make equal bytes, however their fields are ordered.
+func newContext() *cue.Context {
+	return cuecontext.New(cuecontext.CUE_DEBUG("sortfields"))
 }

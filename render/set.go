@@ -11,8 +11,6 @@ import (
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/build"
-	"cuelang.org/go/cue/cuecontext"
-	"cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/load"
 )
 
@@ -70,8 +68,7 @@ func Load(src Source) (*Set, error) {
 	if inst.Err != nil {
 		return nil, explainCUE("load templates", inst.Err)
 	}
-	// Sorted fields make the same bytes of the same input, however its fields are ordered.
-	ctx := cuecontext.New(cuecontext.CUE_DEBUG("sortfields"))
+	ctx := newContext()
 	s := &Set{root: ctx.BuildInstance(inst)}
 	if err := s.root.Validate(); err != nil {
 		return nil, explainCUE("check templates", err)
@@ -131,26 +128,4 @@ func revisionOf(fsys fs.FS, inst *build.Instance) (string, error) {
 		}
 		return fsys.Open(strings.TrimPrefix(n, "/"))
 	})
-}
-
-// explainCUE turns CUE's errors into lines with their places, each once.
-func explainCUE(what string, err error) error {
-	var lines []string
-	for _, e := range errors.Errors(err) {
-		format, args := e.Msg()
-		text := fmt.Sprintf(format, args...)
-		if p := strings.Join(e.Path(), "."); p != "" {
-			text = p + ": " + text
-		}
-		for _, pos := range errors.Positions(e) {
-			if pos.IsValid() && pos.Filename() != "" {
-				text = fmt.Sprintf("%s:%d:%d: %s", strings.TrimPrefix(pos.Filename(), "/"), pos.Line(), pos.Column(), text)
-				break
-			}
-		}
-		if !slices.Contains(lines, text) {
-			lines = append(lines, text)
-		}
-	}
-	return fmt.Errorf("%s: %s", what, strings.Join(lines, "\n"))
 }
