@@ -38,4 +38,3 @@ func clean(object map[string]any) map[string]any {
 	out["metadata"] = kept
 	return out
 }
-

@@ -35,7 +35,8 @@ func explainCUE(what string, err error) error {
 		place(&f, cueErr)
 		message := fmt.Sprintf(format, args...)
 		switch pair, ok := conflict(message); {
-		case strings.HasSuffix(message, "errors in empty disjunction:"):
+		case strings.HasSuffix(message, "errors in empty disjunction:"), message == "invalid interpolation":
+			// What follows from another fault.
 			continue
 		case ok:
 			conflicts[f] = append(conflicts[f], pair)

@@ -1,14 +1,9 @@
 package render
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
-	"sort"
 	"strings"
 	"testing/fstest"
 
@@ -114,22 +109,4 @@ func readAll(fsys fs.FS) (fstest.MapFS, error) {
 		return nil
 	})
 	return out, err
-}
-
-// revision is a digest of the files that a template set was loaded from.
-func revision(names []string, open func(string) (io.ReadCloser, error)) (string, error) {
-	sort.Strings(names)
-	h := sha256.New()
-	for _, n := range names {
-		f, err := open(n)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%s\n", n)
-		_, err = io.Copy(h, f)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return "", fmt.Errorf("read %s: %w", n, err)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil))[:12], nil
 }

@@ -1,16 +1,17 @@
 package render
 
 import (
-	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/format"
 	"cuelang.org/go/cue/load"
 )
 
@@ -76,9 +77,7 @@ func Load(src Source) (*Set, error) {
 	if err := s.root.LookupPath(kindPath).Decode(&s.Kind); err != nil {
 		return nil, explainCUE("check templates: kind", err)
 	}
-	if s.Revision, err = revisionOf(fsys, inst); err != nil {
-		return nil, err
-	}
+	s.Revision = revisionOf(inst)
 	return s, s.loadContract(ctx, inst)
 }
 
@@ -103,29 +102,23 @@ func (s *Set) loadContract(ctx *cue.Context, inst *build.Instance) error {
 	return nil
 }
 
-func revisionOf(fsys fs.FS, inst *build.Instance) (string, error) {
-	var names []string
-	collect := func(i *build.Instance) {
-		for _, f := range i.BuildFiles {
-			names = append(names, f.Filename)
-		}
-	}
-	collect(inst)
-	for _, imp := range inst.Imports {
-		collect(imp)
-	}
-	sources := map[string][]byte{}
+// revisionOf is a digest of the files that an instance and its imports are made of.
+func revisionOf(inst *build.Instance) string {
+	var files []string
 	for _, i := range append([]*build.Instance{inst}, inst.Imports...) {
-		for _, f := range i.BuildFiles {
-			if b, ok := f.Source.([]byte); ok {
-				sources[f.Filename] = b
+		for _, f := range i.Files {
+			text, err := format.Node(f)
+			if err != nil {
+				// A file that was parsed can be printed.
+				panic(err)
 			}
+			files = append(files, path.Base(f.Filename)+"\n"+string(text))
 		}
 	}
-	return revision(names, func(n string) (io.ReadCloser, error) {
-		if b, ok := sources[n]; ok {
-			return io.NopCloser(bytes.NewReader(b)), nil
-		}
-		return fsys.Open(strings.TrimPrefix(n, "/"))
-	})
+	slices.Sort(files)
+	h := sha256.New()
+	for _, f := range files {
+		io.WriteString(h, f)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
 }
