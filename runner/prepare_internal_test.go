@@ -158,12 +158,14 @@ func TestKept(t *testing.T) {
 	cases := map[string]struct {
 		reason       string
 		kept         string
+		forget       bool
 		alternatives []string
 		there        []string
 		want         string
 	}{
 		"First":     {reason: "Without anything kept the first alternative is taken.", alternatives: []string{"a", "b"}, there: []string{"a", "b"}, want: "a"},
 		"Kept":      {reason: "What was chosen once is chosen again.", kept: keptAsB, alternatives: []string{"a", "b"}, there: []string{"a", "b"}, want: "b"},
+		"Forget":    {reason: "Only what the config wants kept is.", kept: keptAsB, forget: true, alternatives: []string{"a", "b"}, there: []string{"a", "b"}, want: "a"},
 		"Gone":      {reason: "What does not work any more cannot be kept.", kept: keptAsB, alternatives: []string{"a", "b"}, there: []string{"a"}, want: "a"},
 		"NotOffers": {reason: "What the config does not offer any more is not kept.", kept: keptAsB, alternatives: []string{"a"}, there: []string{"a", "b"}, want: "a"},
 	}
@@ -176,7 +178,7 @@ func TestKept(t *testing.T) {
 			for _, f := range tc.there {
 				writeTestFile(t, f, "")
 			}
-			c := Choice{Kind: KindFirmware, Keep: true}
+			c := Choice{Kind: KindFirmware, Keep: !tc.forget}
 			for _, a := range tc.alternatives {
 				c.Alternatives = append(c.Alternatives, map[string]string{"code": a})
 			}
@@ -186,6 +188,9 @@ func TestKept(t *testing.T) {
 			}
 			if got := v.values.Resolve["fw"]["code"]; got != tc.want {
 				t.Errorf("%s\nchosen is %s, want %s", tc.reason, got, tc.want)
+			}
+			if tc.forget {
+				return
 			}
 			if err := v.kept.save(); err != nil {
 				t.Fatal(err)

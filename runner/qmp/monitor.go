@@ -19,7 +19,7 @@ const DefaultTimeout = 30 * time.Second
 
 // MaxMessage is the size in bytes of the largest message that is read. QEMU's largest known reply, to
 // query-qmp-schema, has some 200 KB; more than this means that the other side is no QEMU.
-const MaxMessage = 64 << 20
+const MaxMessage = 16 << 20
 
 // Version is QEMU's version as it introduces itself.
 type Version = goqemu.Version

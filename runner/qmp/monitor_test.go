@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,9 +118,11 @@ func TestLateReply(t *testing.T) {
 	}
 }
 
+// Replies may be huge, and together more than the limit of one.
 func TestHugeReplies(t *testing.T) {
 	m, s := connected(t)
-	for _, size := range []int{64 << 10, 300 << 10, 8 << 20} {
+	sizes := append([]int{64 << 10, 300 << 10, 8 << 20}, slices.Repeat([]int{8 << 20}, 2)...)
+	for _, size := range sizes {
 		want := strings.Repeat("x", size)
 		go func() { s.reply(s.receive(), `"`+want+`"`) }()
 		var got string
@@ -185,6 +188,11 @@ func TestErrorsKeepSecrets(t *testing.T) {
 		t.Error("broken JSON was taken")
 	} else if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error has the secret: %v", err)
+	}
+	go func() { s.refuse(s.receive(), qmp.ClassGeneric, "no") }()
+	_, err = m.Run([]byte(`{"execute": "set_password", "arguments": {"password": "hunter2"}}`))
+	if want := "QMP set_password: no"; err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
 	}
 }
 
