@@ -2,7 +2,9 @@ package runner_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,13 +49,31 @@ func runChild(path string) int {
 
 // A runner that is killed leaves neither QEMU nor swtpm behind.
 func TestKilledRunner(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config.json")
+	t.Run("SameUser", func(t *testing.T) { testKilledRunner(t, nil) })
+	t.Run("OtherUser", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("only root can start QEMU as another user")
+		}
+		testKilledRunner(t, &runner.User{UID: 65534, GID: 65534})
+	})
+}
+
+func testKilledRunner(t *testing.T, user *runner.User) {
+	dir := openDir(t)
+	path := filepath.Join(dir, "config.json")
 	data, err := os.ReadFile("testdata/config/1.0/tpm.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := shortDir(t)
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "/DIR", dir)), 0o600); err != nil {
+	c, err := runner.ParseConfig(bytes.ReplaceAll(data, []byte("/DIR"), []byte(dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Boot.User = user
+	if data, err = json.Marshal(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
@@ -68,7 +88,7 @@ func TestKilledRunner(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && lines.Text() != string(runner.Booting) {
 	}
-	children := childrenOf(t, cmd.Process.Pid)
+	children := childrenOf(t, cmd.Process.Pid, user)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +106,9 @@ func TestKilledRunner(t *testing.T) {
 	}
 }
 
-// childrenOf returns the children of a process as pidfds, which become readable when they end.
-func childrenOf(t *testing.T, parent int) map[string]int {
+// childrenOf returns the children of a process as pidfds, which become readable when they end. They
+// have to be the user's, if there is one.
+func childrenOf(t *testing.T, parent int, user *runner.User) map[string]int {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -112,18 +133,26 @@ func childrenOf(t *testing.T, parent int) map[string]int {
 			t.Fatal(err)
 		}
 		children[name] = fd
+		if info, err := os.Stat(filepath.Dir(path)); err != nil {
+			t.Error(err)
+		} else if stat, ok := info.Sys().(*syscall.Stat_t); ok && user != nil && stat.Uid != user.UID {
+			t.Errorf("%s runs as %d, want %d", name, stat.Uid, user.UID)
+		}
 	}
 	return children
 }
 
-// shortDir is a directory whose path leaves room for a socket's name.
-func shortDir(t *testing.T) string {
+// openDir is a directory that other users may enter, with a path that leaves room for a socket's name.
+func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
 
