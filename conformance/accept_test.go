@@ -1,0 +1,145 @@
+package conformance
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/cuvee-vm/cuvee/runner"
+)
+
+// QEMU starts with each VM of the corpus, in its full sandbox, and everything that is set up before its guest runs works:
+// the guest gets all its CPUs, media and passwords. Each VM has a network of its own, where its ports and bridges are.
+func TestQEMUAcceptsCorpus(t *testing.T) {
+	requireQEMU(t)
+	for name, s := range corpus(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, tool := range neededBy(name) {
+				if _, err := os.Stat(tool.path); err != nil {
+					t.Skipf("no %s (Debian: %s): %v", tool.what, tool.pkg, err)
+				}
+			}
+			m := place(t, s)
+			// The pod's user is not there in a user namespace of one user.
+			if !root() && m.config.Boot.User != nil {
+				t.Skip("to run QEMU as another user takes root")
+			}
+			got := start(t, m)
+			if got.Error != "" || got.End != runner.EndForced {
+				t.Errorf("end is %q, error: %s", got.End, got.Error)
+			}
+			if len(got.Warnings) > 0 {
+				t.Errorf("warnings before the guest ran:\n%s", strings.Join(got.Warnings, "\n"))
+			}
+			if left := leftOver(t, m); len(left) > 0 {
+				t.Errorf("left in the runtime directory: %v", left)
+			}
+		})
+	}
+}
+
+type tool struct{ path, what, pkg string }
+
+// neededBy names what a VM needs beyond QEMU.
+func neededBy(name string) []tool {
+	var tools []tool
+	if name == "cdrom-http" {
+		tools = append(tools, tool{"/usr/lib/x86_64-linux-gnu/qemu/block-curl.so", "QEMU driver for http", "qemu-block-extra"})
+	}
+	return tools
+}
+
+// leftOver lists what is still in the runtime directory.
+func leftOver(t *testing.T, m *machine) []string {
+	t.Helper()
+	entries, err := os.ReadDir(m.config.Boot.RuntimeDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	return left
+}
+
+// slots bounds how many VMs start at a time. In the network of the tests' own, where ports are taken, it is one.
+var slots = sync.OnceValue(func() chan struct{} {
+	n := 1
+	if isolates() {
+		n = max(2, runtime.NumCPU())
+	}
+	return make(chan struct{}, n)
+})
+
+// start runs a VM up to its guest's first instruction in a process of its own, as in its pod.
+func start(t *testing.T, m *machine) outcome {
+	t.Helper()
+	config, err := json.Marshal(m.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, filepath.Join(m.dir, "config.json"), config)
+	if len(m.config.Boot.Taps) > 0 && !isolates() {
+		t.Skip("no network namespace for bridges can be made (it takes root, or user namespaces)")
+	}
+	slots() <- struct{}{}
+	defer func() { <-slots() }()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+m.dir)
+	if isolates() {
+		cmd.SysProcAttr = isolation()
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("run VM: %v\n%s", err, out)
+	}
+	var o outcome
+	if err := json.Unmarshal(out, &o); err != nil {
+		t.Fatalf("run VM: %v\n%s", err, out)
+	}
+	return o
+}
+
+func root() bool { return os.Geteuid() == 0 }
+
+// isolation gives a child a network of its own.
+func isolation() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if !root() {
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	return a
+}
+
+// isolates says whether this machine lets the tests do so.
+var isolates = sync.OnceValue(func() bool {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=")
+	cmd.SysProcAttr = isolation()
+	return cmd.Run() == nil
+})
+
+// The corpus has every kind of firmware and every model of interface that the contract names.
+func TestCorpusIsComplete(t *testing.T) {
+	var text strings.Builder
+	for _, s := range corpus(t) {
+		text.Write(s.text)
+	}
+	fields := strings.FieldsFunc(text.String(), func(r rune) bool { return strings.ContainsRune(" {},:\n[]", r) })
+	for _, enum := range enums(templates(t).Definition) {
+		if !slices.Contains(fields, enum) && !slices.Contains(fields, `"`+enum+`"`) {
+			t.Errorf("no sample has the value %q", enum)
+		}
+	}
+}
