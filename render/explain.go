@@ -29,6 +29,7 @@ func (e *TemplateError) Error() string {
 func explainCUE(what string, err error) error {
 	e := &TemplateError{What: what}
 	conflicts := map[Fault][][2]string{}
+	var consequences []Fault
 	for _, cueErr := range errors.Errors(err) {
 		format, args := cueErr.Msg()
 		f := Fault{Path: strings.Join(cueErr.Path(), ".")}
@@ -36,7 +37,9 @@ func explainCUE(what string, err error) error {
 		message := fmt.Sprintf(format, args...)
 		switch pair, ok := conflict(message); {
 		case strings.HasSuffix(message, "errors in empty disjunction:"), message == "invalid interpolation":
-			// What follows from another fault.
+			// What follows from another fault, if there is one.
+			f.Message = message
+			consequences = append(consequences, f)
 			continue
 		case ok:
 			conflicts[f] = append(conflicts[f], pair)
@@ -47,10 +50,16 @@ func explainCUE(what string, err error) error {
 			e.Faults = append(e.Faults, f)
 		}
 	}
+	if len(e.Faults) == 0 {
+		e.Faults = Faults{{Message: err.Error()}}
+	}
 	for i, f := range e.Faults {
 		if f.Message == "" {
 			e.Faults[i].Message = explainConflicts(conflicts[f])
 		}
+	}
+	if len(e.Faults) == 0 {
+		e.Faults = consequences
 	}
 	return e
 }
