@@ -77,6 +77,9 @@ func Run(ctx context.Context, cfg *Config, opts Options) (End, error) {
 	}
 	v.observe(Booting)
 	v.inBackground(func() { v.keepChoices(context.WithoutCancel(ctx)) })
+	if v.tpm != nil {
+		v.inBackground(v.watchTPM)
+	}
 	return v.supervise(ctx)
 }
 
@@ -117,7 +120,7 @@ func (v *vm) cleanup() {
 	}
 }
 
-// inBackground runs f, which has to end when the monitor does, beside the supervision; the run ends after it.
+// inBackground runs f, which has to end when QEMU does, beside the supervision; the run ends after it.
 func (v *vm) inBackground(f func()) {
 	done := make(chan struct{})
 	v.onCleanup(func() { <-done })
@@ -219,7 +222,7 @@ func (v *vm) watch() {
 
 // exitDelay is how long QEMU may take to go after it has closed its monitor, and its last events to
 // arrive after it has gone.
-const exitDelay = 5 * time.Second
+const exitDelay = 2 * time.Second
 
 // explain replaces the loss of the monitor during the start by what QEMU itself said.
 func (v *vm) explain(err error) error {

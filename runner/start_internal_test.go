@@ -167,6 +167,19 @@ func TestMachineTypeKept(t *testing.T) {
 	}
 }
 
+// The end of the TPM is reported; the guest goes on.
+func TestTPMLost(t *testing.T) {
+	v, warnings := startVM(t, readConfig(t, "tpm", t.TempDir()))
+	v.tpm.stop()
+	v.watchTPM()
+	if !strings.Contains(warnings.String(), "TPM emulator ended") {
+		t.Errorf("end of swtpm is not reported:\n%s", warnings)
+	}
+	if status := query[map[string]any](t, v, "query-status", nil)["status"]; status != "running" {
+		t.Errorf("guest is %v, want running", status)
+	}
+}
+
 // A VM whose monitor is lost runs on, and can still be ended.
 func TestMonitorLost(t *testing.T) {
 	c := readConfig(t, "minimal", t.TempDir())

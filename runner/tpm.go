@@ -70,6 +70,20 @@ func (t *TPM) listen() (*os.File, error) {
 	return listener.File()
 }
 
+// watchTPM reports the end of swtpm, unless it is that of QEMU that has ended it. The guest goes on without its TPM.
+func (v *vm) watchTPM() {
+	select {
+	case <-v.qemu.exited:
+		return
+	case <-v.tpm.exited:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), exitDelay)
+	defer cancel()
+	if !v.qemu.wait(ctx) {
+		v.log.Error("TPM emulator ended: the guest's TPM does not work any more", "error", v.tpm.failure())
+	}
+}
+
 // endTPM lets swtpm end after QEMU. It would wait for ever for a QEMU that has never connected.
 func (v *vm) endTPM() {
 	ctx, cancel := context.WithTimeout(context.Background(), tpmDelay)
