@@ -123,8 +123,8 @@ func startOurs(t *testing.T, m *machine, more ...string) *qemu {
 	return startQEMU(t, append(argv, more...), fds)
 }
 
-// extraFD is the chardev, and the descriptor, of options that a test adds.
-const extraFD = "test"
+// extraFD is the chardev, and the descriptor, of options that a test adds. QEMU wants that name for -qtest.
+const extraFD = "qtest"
 
 // firstThatWorks makes a choice in the way of the least surprise for a test.
 func firstThatWorks(t *testing.T, c runner.Choice) map[string]string {
