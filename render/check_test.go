@@ -41,7 +41,7 @@ spec:
 				`vm.yaml:8:18: spec.vm.maximumCpus: 0 is not valid, want a whole number from 1 to 255`,
 				`vm.yaml:9:17: spec.vm.currentRam: 4Gi is more than maximumRam, 2Gi`,
 				`vm.yaml:11:28: spec.vm.networks[1]: give exactly one of tap and user`,
-				`vm.yaml:13:7: spec.vm.disks[0].cdrom.image: is missing, want text like ^[^\x00-\x1f\x7f]*$`,
+				`vm.yaml:13:7: spec.vm.disks[0].cdrom.image: is missing, want text without control characters`,
 				`vm.yaml:15:18: spec.vm.disks[1].bootindex: "1" is not valid, want a whole number from 0 to 2147483647`,
 				`vm.yaml:16:29: spec.vm.display.spice.port: 70000 is not valid, want a whole number from 1 to 65535`,
 			},

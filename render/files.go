@@ -26,6 +26,8 @@ type Source struct {
 	Site fs.FS
 	// SiteName is how messages call the site's directory.
 	SiteName string
+	// Many says that the set will render many times: it then takes longer to load, and less to render.
+	Many bool
 }
 
 // files returns the module's files with the site's laid over them, and the directory to load.

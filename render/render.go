@@ -110,7 +110,7 @@ func (s *Set) Check(d Document) (map[string]any, Faults) {
 	}
 	// The rules are tried on what is left, so that one run tells all.
 	if s.rules.Exists() && object != nil {
-		for _, f := range decodeFaults(s.rules.FillPath(inputPath, s.value(object)).LookupPath(cue.ParsePath("faults"))) {
+		for _, f := range decodeFaults(s.rules.FillPath(inputPath, s.value(object)).LookupPath(faultsPath)) {
 			report(f.Path, f.Message)
 		}
 	}
@@ -153,7 +153,7 @@ func (s *Set) value(v any) cue.Value {
 // templateFaults are the faults that the templates themselves find, and as a last resort CUE's own errors.
 func (s *Set) templateFaults(root cue.Value, d Document) Faults {
 	var faults Faults
-	v := root.LookupPath(cue.ParsePath("faults"))
+	v := root.LookupPath(faultsPath)
 	for _, f := range decodeFaults(v) {
 		faults = append(faults, d.at(Fault{Path: f.Path, Message: f.Message}))
 	}
@@ -192,7 +192,7 @@ func decodeFaults(v cue.Value) []Fault {
 
 func (s *Set) result(root cue.Value) (*Result, error) {
 	r := &Result{}
-	objects := root.LookupPath(cue.ParsePath("objects"))
+	objects := root.LookupPath(objectsPath)
 	if err := objects.Validate(cue.Concrete(true), cue.Final()); err != nil {
 		return nil, explainCUE("render", err)
 	}
@@ -200,24 +200,42 @@ func (s *Set) result(root cue.Value) (*Result, error) {
 	if err != nil {
 		return nil, explainCUE("render", err)
 	}
-	policies := map[string]Policy{}
-	for path, to := range map[string]any{"policy": &policies, "observe": &r.Observe, "conditions": &r.Conditions, "metrics": &r.Metrics, "done": &r.Done} {
+	for path, to := range map[string]any{"observe": &r.Observe, "conditions": &r.Conditions, "metrics": &r.Metrics, "done": &r.Done} {
 		if err := decode(root, path, to); err != nil {
 			return nil, err
 		}
 	}
-	if r.Status, err = root.LookupPath(cue.ParsePath("status")).MarshalJSON(); err != nil {
+	if r.Status, err = root.LookupPath(statusPath).MarshalJSON(); err != nil {
 		return nil, explainCUE("render status", err)
 	}
 	for it.Next() {
-		key := it.Selector().Unquoted()
-		o := Object{Key: key, Policy: policies[key]}
+		o := Object{Key: it.Selector().Unquoted()}
+		if o.Policy, err = policy(root.LookupPath(cue.MakePath(cue.Str("policy"), it.Selector()))); err != nil {
+			return nil, err
+		}
 		if o.JSON, err = it.Value().MarshalJSON(); err != nil {
-			return nil, explainCUE("render "+key, err)
+			return nil, explainCUE("render "+o.Key, err)
 		}
 		r.Objects = append(r.Objects, o)
 	}
 	return r, nil
+}
+
+// policy reads field by field: to iterate over a struct is dear in CUE.
+func policy(v cue.Value) (p Policy, err error) {
+	read := func(name string, to any) {
+		if f := v.LookupPath(cue.MakePath(cue.Str(name))); f.Exists() && err == nil {
+			err = f.Decode(to)
+		}
+	}
+	read("mode", &p.Mode)
+	read("prune", &p.Prune)
+	read("wave", &p.Wave)
+	read("subresource", &p.Subresource)
+	if err != nil {
+		return p, explainCUE("render policy", err)
+	}
+	return p, nil
 }
 
 func decode(root cue.Value, path string, to any) error {

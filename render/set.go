@@ -43,42 +43,57 @@ type Set struct {
 
 // The paths of the contract between templates and this package; see templates/vm/package.cue.
 var (
-	kindPath     = cue.ParsePath("kind")
-	inputPath    = cue.ParsePath("input")
-	observedPath = cue.ParsePath("observed")
-	observePath  = cue.ParsePath("observe")
-	enginePath   = cue.ParsePath("engine")
+	kindPath    = cue.ParsePath("kind")
+	inputPath   = cue.ParsePath("input")
+	objectsPath = cue.ParsePath("objects")
+	statusPath  = cue.ParsePath("status")
+	faultsPath  = cue.ParsePath("faults")
 )
 
 // Load compiles a template package and checks it as a whole. Its errors have a line for each thing that is wrong, with
 // the place.
 func Load(src Source) (*Set, error) {
-	fsys, dir, err := src.files()
+	inst, err := src.instance()
 	if err != nil {
 		return nil, err
 	}
-	name := func(p string) string {
-		p = strings.TrimPrefix(p, "/")
-		if rest, ok := strings.CutPrefix(p, path.Join(src.Package, siteDir)+"/"); ok && src.Site != nil {
-			return path.Join(src.SiteName, rest)
-		}
-		return p
-	}
-	instances := load.Instances([]string{"./" + dir}, &load.Config{FS: fsys, Dir: "/", FromFSPath: name})
-	inst := instances[0]
-	if inst.Err != nil {
-		return nil, explainCUE("load templates", inst.Err)
-	}
 	ctx := newContext()
-	s := &Set{root: ctx.BuildInstance(inst)}
+	s := &Set{root: ctx.BuildInstance(inst), Revision: revisionOf(inst)}
 	if err := s.root.Validate(); err != nil {
 		return nil, explainCUE("check templates", err)
 	}
 	if err := s.root.LookupPath(kindPath).Decode(&s.Kind); err != nil {
 		return nil, explainCUE("check templates: kind", err)
 	}
-	s.Revision = revisionOf(inst)
-	return s, s.loadContract(ctx, inst)
+	if err := s.loadContract(ctx, inst); err != nil {
+		return nil, err
+	}
+	if src.Many {
+		if err := s.freeze(ctx, src); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// instance parses the files of the template package.
+func (s Source) instance() (*build.Instance, error) {
+	fsys, dir, err := s.files()
+	if err != nil {
+		return nil, err
+	}
+	name := func(p string) string {
+		p = strings.TrimPrefix(p, "/")
+		if rest, ok := strings.CutPrefix(p, path.Join(s.Package, siteDir)+"/"); ok && s.Site != nil {
+			return path.Join(s.SiteName, rest)
+		}
+		return p
+	}
+	inst := load.Instances([]string{"./" + dir}, &load.Config{FS: fsys, Dir: "/", FromFSPath: name})[0]
+	if inst.Err != nil {
+		return nil, explainCUE("load templates", inst.Err)
+	}
+	return inst, nil
 }
 
 // loadContract finds the kind's definition in the schema package that the templates import.

@@ -156,10 +156,12 @@ type Tap struct {
 	Bridge string `json:"bridge"`
 }
 
-// User is a numeric user and group.
+// User is a numeric user with its groups.
 type User struct {
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
+	// Groups are further groups, which may open block devices and /dev/kvm.
+	Groups []uint32 `json:"groups,omitempty"`
 }
 
 // Live is what a running VM follows.

@@ -35,7 +35,7 @@ func (l *launcher) close() {
 func (l *launcher) start(cmd *exec.Cmd, user *User) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if user != nil {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user.UID, Gid: user.GID}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user.UID, Gid: user.GID, Groups: user.Groups}
 	}
 	started := make(chan error)
 	l.jobs <- func() { started <- cmd.Start() }
