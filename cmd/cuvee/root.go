@@ -81,7 +81,12 @@ of QEMU. The rules are CUE templates that a site can change. It also runs a VM o
 
 Exit codes: 0 all is well; 1 an input is refused, or the work failed; 2 the command line is wrong.
 "cuvee run" has more, see "cuvee run --help".`,
-		Args:          cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(cmd, fmt.Errorf("unknown command %q", args[0]))
+			}
+			return nil
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// Without a command the help is what is wanted; a wrong one is an error.

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -20,6 +23,10 @@ import (
 //	changes BASE PATCH [FLAG...]
 //		Print what a merge patch (RFC 7396, in YAML) of a custom resource changes in its manifests; the flags are
 //		those of cuvee render. Notes about the patched one are on standard error.
+//	difference FILE1 FILE2
+//		Print in which lines two streams of manifests differ.
+//	exits CODE PROGRAM [ARG...]
+//		Run a program that shall end with this exit code.
 //	module DIR
 //		Write the CUE that cuvee carries into a directory.
 //	parity PACKAGE FILE... [-- FLAG...]
@@ -31,6 +38,8 @@ import (
 //		Copy a custom resource as an API server returns it: JSON, fields sorted, with metadata and status of its own.
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"changes":     cmdChanges,
+	"difference":  cmdDifference,
+	"exits":       cmdExits,
 	"module":      cmdModule,
 	"parity":      cmdParity,
 	"shuffle":     cmdShuffle,
@@ -40,6 +49,34 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 func noNegation(ts *testscript.TestScript, neg bool) {
 	if neg {
 		ts.Fatalf("this command cannot be negated")
+	}
+}
+
+func cmdDifference(ts *testscript.TestScript, neg bool, args []string) {
+	noNegation(ts, neg)
+	if len(args) != 2 {
+		ts.Fatalf("usage: difference FILE1 FILE2")
+	}
+	out, err := manifestChanges(ts.ReadFile(args[0]), ts.ReadFile(args[1]))
+	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), out)
+}
+
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	noNegation(ts, neg)
+	if len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if want := args[0]; strconv.Itoa(got) != want {
+		ts.Fatalf("exit code %d, want %s\n%s", got, want, ts.ReadFile("stderr"))
 	}
 }
 
