@@ -129,3 +129,13 @@ func (h *host) checkDisks(cfg *runner.Config) error {
 	}
 	return errors.Join(errs...)
 }
+
+// makeVolumes makes the directories of disk images, which in a pod are mounted volumes.
+func makeVolumes(cfg *runner.Config) error {
+	for _, i := range cfg.Boot.Images {
+		if err := os.MkdirAll(filepath.Dir(i.Path), 0o700); err != nil {
+			return fmt.Errorf("make directory of disk image: %w", err)
+		}
+	}
+	return nil
+}

@@ -105,6 +105,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err := host.checkDisks(cfg); err != nil {
 		return err
 	}
+	if err := makeVolumes(cfg); err != nil {
+		return err
+	}
 	p, err := newProjection(result, others)
 	if err != nil {
 		return err
