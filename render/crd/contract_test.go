@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/cuecontext"
 	"cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/load"
 	cuejson "cuelang.org/go/encoding/json"
@@ -25,7 +26,7 @@ type contract struct {
 func newContract(t *testing.T, k crd.Kind) *contract {
 	t.Helper()
 	inst := load.Instances([]string{"./schema"}, &load.Config{FS: cuvee.Files, Dir: "/"})[0]
-	schema := k.Definition.Context().BuildInstance(inst)
+	schema := cuecontext.New().BuildInstance(inst)
 	c := &contract{kind: k, rules: schema.LookupPath(cue.MakePath(cue.Def(k.Kind.Kind + "Faults")))}
 	if err := c.rules.Err(); err != nil {
 		t.Fatal(err)
@@ -67,7 +68,7 @@ func (c *contract) value(t *testing.T, object map[string]any) cue.Value {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.kind.Definition.Context().BuildExpr(expr)
+	return cuecontext.New().BuildExpr(expr)
 }
 
 func invalid(v cue.Value) []fault {

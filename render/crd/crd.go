@@ -9,7 +9,6 @@ import (
 	"cuelang.org/go/cue"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 )
 
@@ -110,6 +109,3 @@ func (k Kind) YAML() ([]byte, error) {
 	}
 	return append([]byte(header), text...), nil
 }
-
-// preserve marks an object whose further fields are kept.
-func preserve(s *apiextensions.JSONSchemaProps) { s.XPreserveUnknownFields = ptr.To(true) }

@@ -56,7 +56,7 @@ func objectSchema(v cue.Value) (*apiextensions.JSONSchemaProps, error) {
 		return s, nil
 	}
 	if rest.IncompleteKind() == cue.TopKind {
-		preserve(s)
+		s.XPreserveUnknownFields = ptr.To(true)
 		return s, nil
 	}
 	if s.Properties != nil {
@@ -130,8 +130,6 @@ func applyAttributes(s *apiextensions.JSONSchemaProps, v cue.Value) error {
 			s.XMapType = ptr.To("atomic")
 		case "key":
 			s.XListType, s.XListMapKeys = ptr.To("map"), []string{first}
-		case "open":
-			preserve(s)
 		case "format":
 			if first == "int-or-string" {
 				s.Type, s.XIntOrString = "", true
