@@ -16,6 +16,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/rogpeppe/go-internal/testscript"
 	"sigs.k8s.io/yaml"
+
+	"github.com/cuvee-vm/cuvee/render"
 )
 
 // scriptCommands are the commands that scripts have besides those of testscript.
@@ -268,11 +270,20 @@ func cmdShuffle(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: shuffle FILE TO")
 	}
-	var object map[string]any
-	ts.Check(yaml.Unmarshal([]byte(ts.ReadFile(args[0])), &object))
+	object := readObject(ts, args[0])
 	var out bytes.Buffer
 	writeReversed(&out, object)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out.Bytes(), 0o644))
+}
+
+// readObject reads a file of one object, with all digits of its numbers.
+func readObject(ts *testscript.TestScript, file string) map[string]any {
+	docs, err := render.Decode(file, []byte(ts.ReadFile(file)))
+	ts.Check(err)
+	if len(docs) != 1 {
+		ts.Fatalf("%s has %d objects, want one", file, len(docs))
+	}
+	return docs[0].Object
 }
 
 // writeReversed writes JSON, which is YAML, too, with the fields of each object in falling order.
@@ -318,8 +329,7 @@ func cmdServerJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: server-json FILE TO")
 	}
-	var object map[string]any
-	ts.Check(yaml.Unmarshal([]byte(ts.ReadFile(args[0])), &object))
+	object := readObject(ts, args[0])
 	metadata := object["metadata"].(map[string]any)
 	metadata["generation"] = 3
 	metadata["resourceVersion"] = "4711"
