@@ -86,7 +86,8 @@ func compileList(v cue.Value) (*contract, error) {
 		return nil, err
 	}
 	c := &contract{elem: elem, want: "a list"}
-	op, args := v.Eval().Expr()
+	// Evaluated, a list has lost its limits.
+	op, args := cue.Dereference(v).Expr()
 	if op != cue.AndOp {
 		return c, nil
 	}

@@ -1,6 +1,7 @@
 package crd_test
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cuvee-vm/cuvee/render"
 	"github.com/cuvee-vm/cuvee/render/crd"
 )
 
@@ -41,11 +43,11 @@ type badSample struct {
 	Object map[string]any `json:"object"`
 }
 
-// TestBad holds that CUE and the API server both refuse the samples with one fault, for that fault, and that there is a
-// sample for each rule.
+// TestBad holds that CUE, the API server and package render all refuse the samples with one fault, for that fault, and
+// that there is a sample for each rule.
 func TestBad(t *testing.T) {
 	for _, k := range loadKinds(t) {
-		server, contract := newServer(t, k), newContract(t, k)
+		server, contract, templates := newServer(t, k), newContract(t, k), loadTemplates(t, k)
 		untried := rules(server)
 		for name, bad := range badSamples(t, k) {
 			delete(untried, bad.Rule)
@@ -63,12 +65,31 @@ func TestBad(t *testing.T) {
 				if !slices.ContainsFunc(found, func(f fault) bool { return f.path == bad.At }) || elsewhere(found, bad.At) {
 					t.Errorf("CUE: want one fault at %s, found %v", bad.At, found)
 				}
+				found = refusals(t, templates, bad.Object)
+				if !slices.ContainsFunc(found, func(f fault) bool { return f.path == bad.At }) || elsewhere(found, bad.At) {
+					t.Errorf("render: want one fault at %s, found %v", bad.At, found)
+				}
 			})
 		}
 		for rule := range untried {
 			t.Errorf("%s: no sample breaks the rule %q", k.Name(), rule)
 		}
 	}
+}
+
+// refusals are the faults that package render finds.
+func refusals(t *testing.T, templates *render.Set, object map[string]any) []fault {
+	t.Helper()
+	_, err := templates.Render(render.Input{Document: render.Document{Object: object}})
+	var refused render.Faults
+	if err != nil && !errors.As(err, &refused) {
+		t.Errorf("render: %v", err)
+	}
+	var found []fault
+	for _, f := range refused {
+		found = append(found, fault{path: f.Path, what: f.Message})
+	}
+	return found
 }
 
 // elsewhere says that some of the faults are not at the field. One fault may have several messages: CUE has one for each
