@@ -5,6 +5,7 @@ package crd
 
 import (
 	"fmt"
+	"slices"
 
 	"cuelang.org/go/cue"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -71,12 +72,12 @@ func (k Kind) Schema() (*apiextensions.JSONSchemaProps, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of #%s%w", k.Kind.Kind, err)
 	}
-	// These are the API server's to define.
+	// These are the API server's to define; of metadata it lets nothing be said.
 	for _, name := range []string{"apiVersion", "kind"} {
-		root.Properties[name] = apiextensions.JSONSchemaProps{Type: "string"}
+		root.Properties[name] = apiextensions.JSONSchemaProps{Type: "string", Description: root.Properties[name].Description}
 	}
 	root.Properties["metadata"] = apiextensions.JSONSchemaProps{Type: "object"}
-	root.Required = []string{"spec"}
+	root.Required = slices.DeleteFunc(root.Required, func(name string) bool { return name != "spec" })
 
 	delete(root.Properties, "status")
 	if !k.Status.Exists() {
