@@ -20,13 +20,13 @@
 #   -n  how often each way of rendering is measured, 300 if not given
 #   -p  how often the process is, 20
 #   -r  how many renders the growth of the heap is measured over, 100000 (some minutes); 0 leaves it out
-#   -s  how often each way to start is measured, 20; 0 leaves it out
+#   -s  how often each way to start is measured, 40; 0 leaves it out
 #
 # Progress is told on stderr. The machine should have nothing else to do.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-rounds=300 processes=20 renders=100000 starts=20
+rounds=300 processes=20 renders=100000 starts=40
 while getopts n:p:r:s: option; do
     case $option in
     n) rounds=$OPTARG ;;
