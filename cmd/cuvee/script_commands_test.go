@@ -27,6 +27,8 @@ import (
 //		Print what a merge patch (RFC 7396, in YAML) of a custom resource changes in its manifests; the flags are
 //		those of cuvee render. Notes about the patched one are on standard error. It fails if the config's revision
 //		changes, and no field is named behind it in config.why, or the other way round.
+//	changes-site FILE SITE
+//		Print what a site's directory changes in a custom resource's manifests.
 //	difference FILE1 FILE2
 //		Print in which lines two streams of manifests differ.
 //	exits CODE PROGRAM [ARG...]
@@ -41,13 +43,14 @@ import (
 //	server-json FILE TO
 //		Copy a custom resource as an API server returns it: JSON, fields sorted, with metadata and status of its own.
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"changes":     cmdChanges,
-	"difference":  cmdDifference,
-	"exits":       cmdExits,
-	"module":      cmdModule,
-	"parity":      cmdParity,
-	"shuffle":     cmdShuffle,
-	"server-json": cmdServerJSON,
+	"changes":      cmdChanges,
+	"changes-site": cmdChangesSite,
+	"difference":   cmdDifference,
+	"exits":        cmdExits,
+	"module":       cmdModule,
+	"parity":       cmdParity,
+	"shuffle":      cmdShuffle,
+	"server-json":  cmdServerJSON,
 }
 
 func noNegation(ts *testscript.TestScript, neg bool) {
@@ -135,6 +138,18 @@ func whyOf(manifests string) string {
 	_, rest, _ := strings.Cut(manifests, "\"why\": {\n")
 	why, _, _ := strings.Cut(rest, "    }\n    }\n")
 	return why
+}
+
+func cmdChangesSite(ts *testscript.TestScript, neg bool, args []string) {
+	noNegation(ts, neg)
+	if len(args) != 2 {
+		ts.Fatalf("usage: changes-site FILE SITE")
+	}
+	before, _ := renderHere(ts, args[0], nil)
+	after, _ := renderHere(ts, args[0], []string{"--site", ts.MkAbs(args[1])})
+	out, err := manifestChanges(before, after)
+	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), out)
 }
 
 // mergePatch applies a merge patch (RFC 7396).
