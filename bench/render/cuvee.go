@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,8 +99,8 @@ func (b *bench) heapGrowth(s *set, full, minimal *variants) error {
 			b.heapRenders, (heap()-before)/1024, (time.Since(start) * time.Duration(steps-i-1)).Round(time.Second))
 	}
 	figure("render.heap_growth.kib", (heap()-before)/1024, "KiB")
-	// The set is in use until here; else it would be collected with what it keeps.
-	runtime.KeepAlive(s)
+	// These are in use until here; else they would be collected before the last look at the heap.
+	runtime.KeepAlive([]any{s, full, minimal})
 	return nil
 }
 
@@ -134,12 +135,17 @@ func renderTimes(s *set, full, minimal *variants, n int) error {
 	return errors.Join(all...)
 }
 
-// heap is the size of what is in use.
+// heap is the size of what is in use. Finalizers, cleanups and pools let go one collection after the other, so it is
+// collected until nothing goes any more.
 func heap() float64 {
-	// Finalizers and pools let go with the second collection.
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
+	size := uint64(math.MaxUint64)
+	for {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		if m.HeapAlloc >= size {
+			return float64(size)
+		}
+		size = m.HeapAlloc
+	}
 }
