@@ -124,7 +124,12 @@ func settings(dir string) map[string]any {
 // place renders a sample and makes the files that the node would have.
 func place(t testing.TB, s sample) *machine {
 	t.Helper()
-	m := &machine{dir: shortDir(t)}
+	// A name that QEMU would read as further keys if it were not escaped; swtpm knows no escape.
+	pattern := "v,id=m\\ "
+	if bytes.Contains(s.text, []byte("useTpm: true")) {
+		pattern = "vm"
+	}
+	m := &machine{dir: shortDir(t, pattern)}
 	for _, d := range []string{"config", "data", "images/sub", "disks", "run"} {
 		mustMkdir(t, filepath.Join(m.dir, d))
 	}
@@ -275,9 +280,9 @@ func loopDevice(t testing.TB, file string) string {
 }
 
 // shortDir is a directory whose path leaves room for a socket's name, and that QEMU can reach as another user.
-func shortDir(t testing.TB) string {
+func shortDir(t testing.TB, pattern string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "vm")
+	dir, err := os.MkdirTemp("", pattern)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,7 @@ func TestMovedGuestFindsItsDevices(t *testing.T) {
 			if h.redirects == mostRedirects {
 				theirs["usb port 15"] = theirs["usb port 15.1"]
 				delete(theirs, "usb port 15.1")
+				delete(theirs, "part of the machine: usb-hub")
 			}
 			for i := range 4 {
 				port := fmt.Sprintf("pci 0:1e.%d", i)
@@ -77,12 +78,12 @@ const mostRedirects = 14
 
 // unasked are the places of the devices that QEMU adds to VM-Operator's VM.
 func (h hardware) unasked() []string {
-	places := []string{"isa-parallel"}
+	places := []string{"isa-parallel", "part of the machine: isa-parallel"}
 	if len(h.nics) == 0 {
-		places = append(places, "pci 0:01.0")
+		places = append(places, "pci 0:01.0", "part of the machine: e1000e")
 	}
 	if h.cdroms == 0 {
-		places = append(places, "ide ide.2.0")
+		places = append(places, "ide ide.2.0", "part of the machine: ide-cd")
 	}
 	return places
 }
@@ -100,6 +101,9 @@ func devices(t *testing.T, q *qemu, h hardware) map[string]string {
 		found["usb port "+m[3]] = m[1] + number.FindString(m[2])
 	}
 	for _, d := range qomDevices(t, q) {
+		if strings.HasPrefix(d.path, "/machine/unattached/device[") {
+			found["part of the machine: "+d.kind] += "*"
+		}
 		if place, what := d.describe(t, q, h); place != "" {
 			found[place] += what
 		}

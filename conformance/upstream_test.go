@@ -73,7 +73,7 @@ func (h hardware) upstream(t *testing.T, dir string, more ...string) ([]string, 
 	c.add("global", "ICH9-LPC.disable_s3=1").add("global", "ICH9-LPC.disable_s4=1")
 	if h.firmware == "uefi" {
 		c.add("blockdev", "node-name=fw-rom-device,driver=raw,read-only=on,file.driver=file,file.filename="+ovmfCode)
-		c.add("blockdev", "node-name=fw-eeprom-device,driver=raw,read-only=off,file.driver=file,file.filename="+copyOf(t, ovmfVars, dir+"/vars.fd"))
+		c.add("blockdev", "node-name=fw-eeprom-device,driver=raw,read-only=off,file.driver=file,file.filename="+escaped(copyOf(t, ovmfVars, dir+"/vars.fd")))
 	}
 	c.add("object", "memory-backend-ram,id=pc.ram,size=268435456").add("m", "256")
 	c.add("device", "virtio-balloon-pci,id=balloon0")
@@ -122,7 +122,7 @@ func (h hardware) drives(t *testing.T, c *commandLine, dir string) {
 		c.add("device", fmt.Sprintf("ide-cd,id=cd%d,bus=ide.%d,drive=drive-cdrom%d", j, j, j))
 	}
 	disk := func(k int, boot string) {
-		c.add("blockdev", fmt.Sprintf("node-name=drive-%d-host-resource,driver=file,filename=%s", k, image(t, dir, fmt.Sprintf("theirs-%d.img", k))))
+		c.add("blockdev", fmt.Sprintf("node-name=drive-%d-host-resource,driver=file,filename=%s", k, escaped(image(t, dir, fmt.Sprintf("theirs-%d.img", k)))))
 		c.add("blockdev", fmt.Sprintf("node-name=drive-%d-backend,driver=raw,file=drive-%d-host-resource", k, k))
 		c.add("device", fmt.Sprintf("virtio-blk-pci,drive=drive-%d-backend%s", k, boot))
 	}
@@ -147,6 +147,9 @@ func (h hardware) spice(c *commandLine) {
 		c.add("chardev", fmt.Sprintf("spicevmc,id=charredir%d,name=usbredir", r)).add("device", fmt.Sprintf("usb-redir,id=redir%d,chardev=charredir%d", r, r))
 	}
 }
+
+// escaped is a path as it has to be written in key=value arguments.
+func escaped(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 
 type commandLine struct{ argv []string }
 
