@@ -130,7 +130,7 @@ func privileges(r *render.Result, site string) []string {
 		}
 	}
 	if site == "HostPath" {
-		add("privileged", "allowPrivilegeEscalation != false", "unrestricted capabilities", "hostPath volumes", "restricted volume types")
+		add("privileged", "allowPrivilegeEscalation != false", "unrestricted capabilities", "restricted volume types")
 	}
 	slices.Sort(out)
 	return out
