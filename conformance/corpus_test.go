@@ -110,11 +110,11 @@ type machine struct {
 	config *runner.Config
 }
 
-// settings put the VM's files below a directory.
-func settings(dir string) map[string]any {
+// settings put the VM's files below directories.
+func settings(dir, data string) map[string]any {
 	return map[string]any{
 		"paths": map[string]any{
-			"config": dir + "/config", "data": dir + "/data", "images": dir + "/images", "disks": dir + "/disks", "runtime": dir + "/run",
+			"config": dir + "/config", "data": data, "images": dir + "/images", "disks": dir + "/disks", "runtime": dir + "/run",
 		},
 		// A Linux guest may hang under nested KVM, and QEMU's command line is the same but for its name.
 		"qemu": map[string]any{"accelerators": []any{"tcg"}},
@@ -124,19 +124,17 @@ func settings(dir string) map[string]any {
 // place renders a sample and makes the files that the node would have.
 func place(t testing.TB, s sample) *machine {
 	t.Helper()
-	// A name that QEMU would read as further keys if it were not escaped; swtpm knows no escape.
-	pattern := "v,id=m\\ "
-	if bytes.Contains(s.text, []byte("useTpm: true")) {
-		pattern = "vm"
-	}
-	m := &machine{dir: shortDir(t, pattern)}
-	for _, d := range []string{"config", "data", "images/sub", "disks", "run"} {
+	// The name is one that QEMU would read as further keys if it were not escaped; swtpm, which keeps its state with the
+	// data, knows no escape.
+	m := &machine{dir: shortDir(t, "v,id=m\\ ")}
+	data := shortDir(t, "vm")
+	for _, d := range []string{"config", "images/sub", "disks", "run"} {
 		mustMkdir(t, filepath.Join(m.dir, d))
 	}
 	for _, image := range []string{"disc.iso", "two words.iso", "sub/disc.iso"} {
 		mustWrite(t, filepath.Join(m.dir, "images", image), make([]byte, 64<<10))
 	}
-	values := map[string]any{"settings": settings(m.dir), "diskFiles": m.disks(t, s)}
+	values := map[string]any{"settings": settings(m.dir, data), "diskFiles": m.disks(t, s)}
 	var err error
 	m.result, err = templates(t).RenderObserving(render.Input{Document: s.doc, Engine: engine, Values: values}, s.cluster)
 	if err != nil {

@@ -69,12 +69,20 @@ func FuzzMutant(f *testing.F) {
 	})
 }
 
+// found are those that have failed once.
+var found = []string{
+	"cpuModel: 'EPYC,x=1,-x'",
+}
+
 // FuzzText does the same with any text.
 func FuzzText(f *testing.F) {
 	samples := corpus(f)
 	ground := newGround(f, samples)
 	for _, name := range sorted(samples) {
 		f.Add(samples[name].text)
+	}
+	for _, text := range found {
+		f.Add([]byte("apiVersion: vmoperator.jdrupes.org/v1\nkind: VirtualMachine\nmetadata: {name: found}\nspec: {vm: {" + text + "}}\n"))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		docs, err := render.Decode("text.yaml", text)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -379,6 +380,9 @@ func (c childProcess) gone() bool {
 	}
 }
 
+// processStat matches what /proc says of a process: its id, its name, its state, its parent.
+var processStat = regexp.MustCompile(`^(\d+) \((.*)\) \S (\d+) `)
+
 // children returns the command's own children by name.
 func (r *cuveeRun) children(t *testing.T) map[string]childProcess {
 	t.Helper()
@@ -390,14 +394,13 @@ func (r *cuveeRun) children(t *testing.T) map[string]childProcess {
 	for _, path := range stats {
 		// A process may have ended meanwhile.
 		stat, _ := os.ReadFile(path)
-		var pid, parent int
-		m := regexp.MustCompile(`^(\d+) \((.*)\) \S (\d+) `).FindSubmatch(stat)
-		if m == nil {
+		m := processStat.FindSubmatch(stat)
+		if m == nil || string(m[3]) != strconv.Itoa(r.cmd.Process.Pid) {
 			continue
 		}
-		fmt.Sscan(string(m[1]), &pid)
-		if fmt.Sscan(string(m[3]), &parent); parent != r.cmd.Process.Pid {
-			continue
+		pid, err := strconv.Atoi(string(m[1]))
+		if err != nil {
+			t.Fatal(err)
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
