@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +24,7 @@ metadata: {name: Web}
 spec:
   guestShutdownStop: true
   vm:
-    state: Runing
+    state: Started
     maximumCpus: 0
     currentRam: 4Gi
     maximumRam: 2Gi
@@ -37,7 +38,7 @@ spec:
 			[]string{
 				`vm.yaml:3:18: metadata.name: must consist of lower case letters, digits and -, and begin and end with a letter or digit`,
 				`vm.yaml:5:22: spec.guestShutdownStop: unknown field, did you mean guestShutdownStops?`,
-				`vm.yaml:7:12: spec.vm.state: "Runing" is not valid, want "Running" or "Stopped"`,
+				`vm.yaml:7:12: spec.vm.state: "Started" is not valid, want "Running" or "Stopped"`,
 				`vm.yaml:8:18: spec.vm.maximumCpus: 0 is not valid, want a whole number from 1 to 255`,
 				`vm.yaml:9:17: spec.vm.currentRam: 4Gi is more than maximumRam, 2Gi`,
 				`vm.yaml:11:28: spec.vm.networks[1]: give exactly one of tap and user`,
@@ -64,8 +65,8 @@ spec:
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := set.Render(render.Input{Document: document(t, tc.text)})
-			faults, ok := err.(render.Faults)
-			if !ok {
+			var faults render.Faults
+			if !errors.As(err, &faults) {
 				t.Fatalf("%s: error %v, want faults", tc.reason, err)
 			}
 			var got []string

@@ -147,7 +147,7 @@ func (s *Set) fill(clean map[string]any, in Input) cue.Value {
 }
 
 func (s *Set) value(v any) cue.Value {
-	return s.root.Context().BuildExpr(expression(v))
+	return s.ctx.BuildExpr(expression(v))
 }
 
 // templateFaults are the faults that the templates themselves find, and as a last resort CUE's own errors.

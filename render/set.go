@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -36,6 +35,7 @@ type Set struct {
 	// Definition is the contract of the kind in CUE: schema.#Kind.
 	Definition cue.Value
 
+	ctx      *cue.Context
 	root     cue.Value
 	contract *contract
 	rules    cue.Value
@@ -58,7 +58,7 @@ func Load(src Source) (*Set, error) {
 		return nil, err
 	}
 	ctx := newContext()
-	s := &Set{root: ctx.BuildInstance(inst), Revision: revisionOf(inst)}
+	s := &Set{ctx: ctx, root: ctx.BuildInstance(inst), Revision: revisionOf(inst)}
 	if err := s.root.Validate(); err != nil {
 		return nil, explainCUE("check templates", err)
 	}
@@ -133,7 +133,7 @@ func revisionOf(inst *build.Instance) string {
 	slices.Sort(files)
 	h := sha256.New()
 	for _, f := range files {
-		io.WriteString(h, f)
+		fmt.Fprintln(h, f)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }

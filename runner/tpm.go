@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -24,6 +25,9 @@ func (v *vm) startTPM() error {
 	program, err := findBinary("TPM emulator", "swtpm")
 	if err != nil {
 		return err
+	}
+	if strings.Contains(t.State, ",") {
+		return fmt.Errorf("start TPM emulator: swtpm takes no directory with a comma in its path: %s", t.State)
 	}
 	if err := os.MkdirAll(t.State, 0o700); err != nil {
 		return fmt.Errorf("make TPM's state directory: %w", err)

@@ -26,7 +26,7 @@ type hostDisk struct {
 
 // host finds the directories and disks of a VM, and makes its runtime directory.
 func (f *runFlags) host(d render.Document) (*host, error) {
-	metadata := d.Object["metadata"].(map[string]any)
+	metadata, _ := d.Object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	namespace, ok := metadata["namespace"].(string)
 	if !ok {

@@ -129,7 +129,9 @@ func writeYAML(w io.Writer, all []rendered) error {
 				fmt.Fprintln(w, "---")
 			}
 			first = false
-			w.Write(text)
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

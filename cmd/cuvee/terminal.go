@@ -25,5 +25,6 @@ func unbuffered(f *os.File) func() {
 		return func() {}
 	}
 	var once sync.Once
-	return func() { once.Do(func() { unix.IoctlSetTermios(fd, unix.TCSETS, old) }) }
+	// A terminal that has gone away needs nothing undone.
+	return func() { once.Do(func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, old) }) }
 }
