@@ -1,6 +1,13 @@
 // Command cuvee shows what virtual machines become, and runs them on this machine.
 package main
 
-import "os"
+import (
+	"os"
+	"runtime/debug"
+)
 
-func main() { os.Exit(Main(os.Args[1:])) }
+func main() {
+	// A render allocates some megabytes and is over in milliseconds: collecting them would take as long again.
+	debug.SetGCPercent(400)
+	os.Exit(Main(os.Args[1:]))
+}
