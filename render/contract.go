@@ -108,7 +108,13 @@ func compileScalar(v cue.Value) (*contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &contract{test: t, want: want}, nil
+	// A definition may say in words what it wants.
+	if root, path := v.ReferencePath(); root.Exists() {
+		if a := root.LookupPath(path).Attribute("want"); a.NumArgs() > 0 {
+			want, err = a.String(0)
+		}
+	}
+	return &contract{test: t, want: want}, err
 }
 
 func compileTest(v cue.Value) (test, string, error) {

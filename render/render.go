@@ -102,7 +102,11 @@ func (s *Set) Render(in Input) (*Result, error) {
 // templates see; the faults are those of the contract only.
 func (s *Set) Check(d Document) (map[string]any, Faults) {
 	var faults Faults
-	report := func(path, message string) { faults = append(faults, d.at(Fault{Path: path, Message: message})) }
+	reported := map[string]bool{}
+	report := func(path, message string) {
+		faults = append(faults, d.at(Fault{Path: path, Message: message}))
+		reported[path] = true
+	}
 	checked, good := s.contract.check("", clean(d.Object), report)
 	object, _ := checked.(map[string]any)
 	if good {
@@ -111,7 +115,10 @@ func (s *Set) Check(d Document) (map[string]any, Faults) {
 	// The rules are tried on what is left, so that one run tells all.
 	if s.rules.Exists() && object != nil {
 		for _, f := range decodeFaults(s.rules.FillPath(inputPath, s.value(object)).LookupPath(faultsPath)) {
-			report(f.Path, f.Message)
+			// A field that is left out for its fault is not missing.
+			if !reported[f.Path] {
+				report(f.Path, f.Message)
+			}
 		}
 	}
 	return object, faults.sorted()
