@@ -28,7 +28,7 @@ func (v *vm) supervise(ctx context.Context) (End, error) {
 		case <-v.opts.Force:
 		}
 	}
-	v.observe(Terminating)
+	v.report.happened(stopRequested, ReasonTerminating, "")
 	if v.powerdown(context.WithoutCancel(ctx)) {
 		return v.ended(EndRequested)
 	}
@@ -95,19 +95,20 @@ func (v *vm) ask(ctx context.Context, wait time.Duration) bool {
 }
 
 func (v *vm) powerdownTimeout() time.Duration {
-	return time.Duration(v.cfg.Live.PowerdownTimeout) * time.Second
+	c, _ := v.newest.get()
+	return time.Duration(c.Live.PowerdownTimeout) * time.Second
 }
 
 // quit ends QEMU without the guest: by QMP, by signal if there is no monitor, and by force if it does not go.
 func (v *vm) quit() {
-	v.log.Warn("guest did not shut down, ending QEMU", "vm", v.cfg.Boot.Name)
+	v.log.Warn("guest did not shut down, ending QEMU")
 	ctx, cancel := context.WithTimeout(context.Background(), quitTimeout)
 	defer cancel()
 	if err := v.monitor.Execute(ctx, "quit", nil, nil); err != nil {
 		_ = v.qemu.cmd.Process.Signal(syscall.SIGTERM)
 	}
 	if !v.qemu.wait(ctx) {
-		v.log.Warn("QEMU does not end, killing it", "vm", v.cfg.Boot.Name)
+		v.log.Warn("QEMU does not end, killing it")
 		v.qemu.stop()
 	}
 }

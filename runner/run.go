@@ -21,7 +21,10 @@ import (
 type Options struct {
 	// Logger gets what happens; without it nothing is logged.
 	Logger *slog.Logger
-	// Observe is called with each new state, in order, by the goroutine that called Run.
+	// Configs gets new configs while the VM runs, and already while it is prepared. It is read at once, always, until Run
+	// returns. Of each config the live part is followed; what else it says needs another run. See FollowConfig.
+	Configs <-chan *Config
+	// Observe is called with each new state, in order. The VM waits for it: what may take time uses VM.Status instead.
 	Observe func(State)
 	// ProbeKVM tells whether a guest can run under KVM. Without it KVM is used where /dev/kvm can be opened.
 	ProbeKVM func(context.Context) error
@@ -37,9 +40,12 @@ type Options struct {
 
 // vm is one run of a VM.
 type vm struct {
+	// cfg is the config that the run begins with, newest the last one that came.
 	cfg      *Config
+	newest   *latest[*Config]
 	opts     Options
 	log      *slog.Logger
+	report   *report
 	launcher *launcher
 	data     *dataDir
 	program  string
@@ -61,21 +67,17 @@ type vm struct {
 	cleanups []func()
 }
 
-// Run runs a VM until its guest shuts down. When the context ends, the guest is asked to shut down within the config's
-// powerdownTimeout and then ended. A guest's reboot does not end the run. When Run returns, QEMU and its helpers are gone;
-// they are also gone if the process that called Run is killed. See ExitCode for what the results mean.
-func Run(ctx context.Context, cfg *Config, opts Options) (End, error) {
-	v := newVM(cfg, opts)
-	defer v.observe(Stopped)
+// live is the run from its start to the end of all that belongs to it.
+func (v *vm) live(ctx context.Context) (End, error) {
 	defer v.cleanup()
-	v.observe(Starting)
+	v.report.begin()
+	v.takeConfigs()
 	if err := v.start(ctx); err != nil {
 		if v.stopRequested(ctx) {
 			return EndCalledOff, nil
 		}
 		return "", err
 	}
-	v.observe(Booting)
 	v.inBackground(func() { v.keepChoices(context.WithoutCancel(ctx)) })
 	if v.tpm != nil {
 		v.inBackground(v.watchTPM)
@@ -84,18 +86,32 @@ func Run(ctx context.Context, cfg *Config, opts Options) (End, error) {
 }
 
 func newVM(cfg *Config, opts Options) *vm {
-	v := &vm{cfg: cfg, opts: opts, log: opts.Logger, watched: make(chan struct{})}
+	v := &vm{cfg: cfg, opts: opts, log: opts.Logger, watched: make(chan struct{}), newest: newLatest(cfg)}
 	if v.log == nil {
 		v.log = slog.New(slog.DiscardHandler)
 	}
+	v.log = v.log.With("vm", cfg.Boot.Name)
+	v.report = newReport(v.log, opts.Observe)
 	return v
 }
 
-func (v *vm) observe(s State) {
-	v.log.Info("VM is "+string(s), "vm", v.cfg.Boot.Name)
-	if v.opts.Observe != nil {
-		v.opts.Observe(s)
-	}
+// takeConfigs keeps the newest config, as they come, until the end.
+func (v *vm) takeConfigs() {
+	end := make(chan struct{})
+	v.onCleanup(func() { close(end) })
+	go func() {
+		for {
+			select {
+			case <-end:
+				return
+			case c, ok := <-v.opts.Configs:
+				if !ok {
+					return
+				}
+				v.newest.set(c)
+			}
+		}
+	}()
 }
 
 func (v *vm) stopRequested(ctx context.Context) bool {
@@ -204,6 +220,10 @@ func (v *vm) setUp(ctx context.Context) error {
 		return err
 	}
 	v.running = true
+	v.report.update(func(s *Status) {
+		s.Booted = &BootedConfig{Revision: v.cfg.Revision, Why: v.cfg.Why}
+	})
+	v.report.happened(guestStarted, ReasonStarted, "")
 	v.qemu.tail.setFollow(func(line string) { v.log.Warn("QEMU: " + line) })
 	return nil
 }
