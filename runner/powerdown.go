@@ -14,8 +14,8 @@ const (
 	quitTimeout = 5 * time.Second
 )
 
-// supervise waits for the end of QEMU, or for the request to end it.
-func (v *vm) supervise(ctx context.Context) (End, error) {
+// supervise waits for the end of QEMU, or for the request to end it, and calls terminating then.
+func (v *vm) supervise(ctx context.Context, terminating func()) (End, error) {
 	lost := v.monitor.Done()
 	for !v.stopRequested(ctx) {
 		select {
@@ -28,12 +28,13 @@ func (v *vm) supervise(ctx context.Context) (End, error) {
 		case <-v.opts.Force:
 		}
 	}
+	terminating()
 	v.report.happened(stopRequested, ReasonTerminating, "")
 	if v.powerdown(context.WithoutCancel(ctx)) {
 		return v.ended(EndRequested)
 	}
 	v.quit()
-	if v.lastEvents(); v.guestDown.Load() {
+	if v.lastEvents().guest {
 		return EndRequested, nil
 	}
 	return EndForced, nil
@@ -51,17 +52,23 @@ func (v *vm) monitorLost(ctx context.Context) {
 
 // ended tells how QEMU ended that nobody ended: as how, if the guest shut down.
 func (v *vm) ended(how End) (End, error) {
-	if v.lastEvents(); v.guestDown.Load() {
+	switch down := v.lastEvents(); {
+	case down.panicked:
+		return EndPanicked, nil
+	case down.guest:
 		return how, nil
 	}
 	return "", fmt.Errorf("%w: %w", ErrCrashed, v.qemu.failure())
 }
 
-// lastEvents waits until the events from before QEMU's end have been seen.
-func (v *vm) lastEvents() {
+// lastEvents waits until the events from before QEMU's end have been seen, and returns what they told of it.
+func (v *vm) lastEvents() shutdown {
 	select {
 	case <-v.watched:
+		return v.watcher.down
 	case <-time.After(exitDelay):
+		// QEMU's end of the monitor is held open by nobody else.
+		return shutdown{}
 	}
 }
 

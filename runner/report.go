@@ -19,6 +19,8 @@ type report struct {
 
 	// order keeps states and events in order.
 	order sync.Mutex
+	// ram are the parts of the guest's RAM by where they come from.
+	ram map[string]int64
 	// paused is the state that a Paused VM was in.
 	paused State
 	closed bool
@@ -30,6 +32,7 @@ func newReport(log *slog.Logger, observe func(State)) *report {
 		observe: observe,
 		status:  newLatest(Status{DisplayPasswordSerial: -1}),
 		events:  make(chan Event, eventBuffer),
+		ram:     make(map[string]int64),
 	}
 }
 
@@ -40,10 +43,26 @@ func (r *report) begin() {
 	r.enter(Starting, ReasonStarting, "")
 }
 
+// started makes the VM Booting if f has let its guest run. What QEMU tells meanwhile comes after that.
+func (r *report) started(booted BootedConfig, f func() error) error {
+	r.order.Lock()
+	defer r.order.Unlock()
+	if err := f(); err != nil {
+		return err
+	}
+	r.update(func(s *Status) { s.Booted = &booted })
+	r.change(guestStarted, ReasonStarted, "")
+	return nil
+}
+
 // happened changes the state by the table of a VM's life.
 func (r *report) happened(on occurrence, reason, message string) {
 	r.order.Lock()
 	defer r.order.Unlock()
+	r.change(on, reason, message)
+}
+
+func (r *report) change(on occurrence, reason, message string) {
 	status, _ := r.status.get()
 	if on == guestReset && r.paused == Booted {
 		r.paused = Booting
@@ -82,6 +101,25 @@ func (r *report) update(f func(*Status)) {
 		return s, true
 	})
 }
+
+// setRAM sets what the guest has from one source: the balloon, or the virtio-mem device of that id.
+func (r *report) setRAM(source string, size int64) {
+	r.order.Lock()
+	defer r.order.Unlock()
+	r.ram[source] = size
+	var sum int64
+	for _, size := range r.ram {
+		sum += size
+	}
+	r.status.update(func(s Status) (Status, bool) {
+		changed := s.RAM != sum
+		s.RAM = sum
+		return s, changed
+	})
+}
+
+// ramBase is the source of the RAM that a VM starts with, less what its balloon takes.
+const ramBase = ""
 
 // event tells something that is no change of state, and logs it.
 func (r *report) event(warning bool, reason, message string) {

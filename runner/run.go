@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/cuvee-vm/cuvee/runner/qmp"
@@ -56,12 +55,12 @@ type vm struct {
 	qemu     *process
 	tpm      *process
 	monitor  *qmp.Monitor
-	events   *qmp.Subscription
+	watcher  *watcher
+	follower *follower
+	pace     pace
 	// running is set when the guest runs.
 	running bool
-	// guestDown is set by QEMU's SHUTDOWN event when it was the guest that shut down.
-	guestDown atomic.Bool
-	// watched is closed when the last event has been read.
+	// watched is closed when the watcher has seen the last event.
 	watched chan struct{}
 	// cleanups undo the start, last one first.
 	cleanups []func()
@@ -82,7 +81,12 @@ func (v *vm) live(ctx context.Context) (End, error) {
 	if v.tpm != nil {
 		v.inBackground(v.watchTPM)
 	}
-	return v.supervise(ctx)
+	untilExit, cancel := v.untilExit(ctx)
+	defer cancel()
+	v.inBackground(func() { v.resume(untilExit) })
+	following, stop := context.WithCancel(untilExit)
+	v.inBackground(func() { v.follow(following) })
+	return v.supervise(ctx, stop)
 }
 
 func newVM(cfg *Config, opts Options) *vm {
@@ -92,7 +96,28 @@ func newVM(cfg *Config, opts Options) *vm {
 	}
 	v.log = v.log.With("vm", cfg.Boot.Name)
 	v.report = newReport(v.log, opts.Observe)
+	v.pace = defaultPace
 	return v
+}
+
+// follow makes the VM comply with each new config, until the context ends.
+func (v *vm) follow(ctx context.Context) {
+	events := v.monitor.Subscribe(qmp.EventBuffer)
+	defer events.Close()
+	v.follower.follow(ctx, v.newest, events.Events())
+}
+
+// untilExit returns a context that ends with QEMU, not with the one given.
+func (v *vm) untilExit(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	v.inBackground(func() {
+		select {
+		case <-v.qemu.exited:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
 }
 
 // takeConfigs keeps the newest config, as they come, until the end.
@@ -184,6 +209,7 @@ func (v *vm) startQEMU() error {
 	}
 	v.onCleanup(v.qemu.stop)
 	v.fds.release()
+	v.report.update(func(s *Status) { s.PID = v.qemu.cmd.Process.Pid })
 	return nil
 }
 
@@ -195,9 +221,13 @@ func (v *vm) attach() error {
 		return fmt.Errorf("%w: no argument refers to fd %s", ErrReference, FDMonitor)
 	}
 	v.monitor = qmp.New(conn)
+	v.watcher = &watcher{report: v.report, pace: v.pace}
 	v.onCleanup(func() { _ = v.monitor.Disconnect() })
-	v.events = v.monitor.Subscribe(qmp.EventBuffer)
-	go v.watch()
+	events := v.monitor.Subscribe(qmp.EventBuffer)
+	go func() {
+		defer close(v.watched)
+		v.watcher.follow(events.Events())
+	}()
 	if serial, ok := v.fds.ends[FDSerial]; ok {
 		v.onCleanup(newConsole(serial, v.opts.ConsoleIn, v.opts.ConsoleOut).close)
 	}
@@ -215,29 +245,17 @@ func (v *vm) setUp(ctx context.Context) error {
 	if err := v.monitor.ConnectContext(greeting); err != nil {
 		return err
 	}
-	v.configure(ctx)
-	if err := v.monitor.Execute(ctx, "cont", nil, nil); err != nil {
+	v.report.update(func(s *Status) { s.QEMU, s.Resolved = v.monitor.Version().String(), v.values.Resolve })
+	// A guest that runs with less than it should have is of more use than none: what fails is reported, and tried again.
+	v.follower = &follower{report: v.report, pace: v.pace, make: v.newSetting}
+	v.follower.take(ctx, &v.cfg.Live)
+	booted := BootedConfig{Revision: v.cfg.Revision, Why: v.cfg.Why}
+	if err := v.report.started(booted, func() error { return v.monitor.Execute(ctx, "cont", nil, nil) }); err != nil {
 		return err
 	}
 	v.running = true
-	v.report.update(func(s *Status) {
-		s.Booted = &BootedConfig{Revision: v.cfg.Revision, Why: v.cfg.Why}
-	})
-	v.report.happened(guestStarted, ReasonStarted, "")
 	v.qemu.tail.setFollow(func(line string) { v.log.Warn("QEMU: " + line) })
 	return nil
-}
-
-// watch follows QEMU's events until the monitor ends.
-func (v *vm) watch() {
-	defer close(v.watched)
-	for e := range v.events.Events() {
-		if e.Event == "SHUTDOWN" {
-			if guest, _ := e.Data["guest"].(bool); guest {
-				v.guestDown.Store(true)
-			}
-		}
-	}
 }
 
 // exitDelay is how long QEMU may take to go after it has closed its monitor, and its last events to
