@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -84,8 +83,12 @@ func (c *cdrom) open(ctx context.Context, drive *blockDevice) error {
 		return nil
 	}
 	err := c.monitor.Execute(ctx, "blockdev-open-tray", map[string]string{"id": c.id}, nil)
-	var refused *qmp.Error
-	if drive.Locked && errors.As(err, &refused) {
+	if err != nil || !drive.Locked {
+		return err
+	}
+	// For a locked tray QEMU has only passed the wish on, and says no word about it.
+	now, err := findBlockDevice(ctx, c.monitor, c.id)
+	if err == nil && !now.TrayOpen {
 		return waiting("the guest has locked the tray")
 	}
 	return err

@@ -56,6 +56,9 @@ func (v *vm) openFDs() error {
 	if err != nil {
 		return err
 	}
+	if v.taps, err = tapNames(taps); err != nil {
+		return err
+	}
 	v.fds, err = inherit(v.cfg.Boot.fdNames(), taps)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/cuvee-vm/cuvee/runner/qmp"
@@ -58,6 +59,10 @@ type vm struct {
 	watcher  *watcher
 	follower *follower
 	pace     pace
+	// gauge measures QEMU while there is one that can be asked.
+	gauge atomic.Pointer[gauge]
+	// taps are the names of the tap devices, by their file descriptors' names.
+	taps map[string]string
 	// running is set when the guest runs.
 	running bool
 	// watched is closed when the watcher has seen the last event.
@@ -254,6 +259,8 @@ func (v *vm) setUp(ctx context.Context) error {
 		return err
 	}
 	v.running = true
+	v.gauge.Store(&gauge{pid: v.qemu.cmd.Process.Pid, monitor: v.monitor, taps: v.taps})
+	v.onCleanup(func() { v.gauge.Store(nil) })
 	v.qemu.tail.setFollow(func(line string) { v.log.Warn("QEMU: " + line) })
 	return nil
 }

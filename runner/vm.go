@@ -1,11 +1,6 @@
 package runner
 
-import (
-	"context"
-	"errors"
-
-	"github.com/cuvee-vm/cuvee/runner/qmp"
-)
+import "context"
 
 // VM is a VM that is run once. All its methods may be called at any time, before, during and after the run, by
 // any number of goroutines; none of them holds up the VM.
@@ -58,10 +53,10 @@ func (m *VM) Events() <-chan Event {
 
 // Metrics measures the VM. What cannot be measured is left out. Without a running QEMU the error is ErrNotRunning.
 func (m *VM) Metrics(ctx context.Context) (Metrics, error) {
-	return m.vm.measure(ctx)
-}
-
-// measure is here until metrics are.
-func (v *vm) measure(context.Context) (Metrics, error) {
-	return Metrics{QMP: qmp.Latency{}}, errors.ErrUnsupported
+	g := m.vm.gauge.Load()
+	if g == nil {
+		return Metrics{}, ErrNotRunning
+	}
+	status, _ := m.Status()
+	return g.measure(ctx, status.RAM)
 }
