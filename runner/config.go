@@ -93,6 +93,8 @@ type Boot struct {
 	Taps []Tap `json:"taps,omitempty"`
 	// User is whom QEMU runs as, where the runner itself has to be root.
 	User *User `json:"user,omitempty"`
+	// Lease is what keeps others from the VM's block volumes. It is the caller's to hold; Run does not look at it. Since 1.1.
+	Lease *Lease `json:"lease,omitempty"`
 }
 
 // Arg is one option of QEMU. At most one of JSON and (Value, Keys) is given; with none of them the
@@ -162,6 +164,18 @@ type User struct {
 	GID uint32 `json:"gid"`
 	// Groups are further groups, which may open block devices and /dev/kvm.
 	Groups []uint32 `json:"groups,omitempty"`
+}
+
+// Lease is a Lease (coordination.k8s.io) that QEMU may run under only as long as it is held. Image locks do not reach from one
+// pod to another where a volume is a block device.
+type Lease struct {
+	// Name of the object, in the VM's namespace.
+	Name string `json:"name"`
+	// Duration in seconds that it is the holder's after each renewal.
+	Duration int `json:"duration"`
+	// Strict says that QEMU is ended also when the API server could not be reached for so long that another runner
+	// might have taken the Lease. Otherwise QEMU is ended when another one has.
+	Strict bool `json:"strict,omitempty"`
 }
 
 // Live is what a running VM follows. A field that is left out, or an entry of a map, asks for nothing.
