@@ -35,8 +35,9 @@ type Status struct {
 	Pending []PendingChange
 	// Reset is the live.reset that was last done, or was there at the start.
 	Reset string
-	// Resets counts the resets and reboots of the guest in this run.
-	Resets int
+	// Resets counts the resets from outside in this run, Reboots those by the guest itself. A firmware may answer a reset with
+	// further ones of its own.
+	Resets, Reboots int
 	// GuestError is the last thing that the guest told to have gone wrong: a panic, a watchdog. Empty if there was none.
 	GuestError string
 }

@@ -140,11 +140,17 @@ func (w *watcher) reset(e qmp.Event) {
 	if !decode(e, &data) {
 		return
 	}
-	w.report.update(func(s *Status) { s.Resets++ })
 	message := "reset"
 	if data.Guest {
 		message = "the guest reboots"
 	}
+	w.report.update(func(s *Status) {
+		if data.Guest {
+			s.Reboots++
+		} else {
+			s.Resets++
+		}
+	})
 	w.report.event(false, ReasonReset, message)
 	w.report.happened(guestReset, ReasonReset, message)
 }

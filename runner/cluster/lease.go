@@ -110,6 +110,8 @@ func (l *Lease) Acquire(ctx context.Context) error {
 		complaint.tell(err)
 		delay := l.interval()
 		if !errors.Is(err, errHeld) {
+			// The holder could not renew it either, so what has been seen until now counts for nothing.
+			seen = leaseObject{}
 			delay = wait.next(err)
 		}
 		if !sleep(ctx, delay) {

@@ -39,11 +39,16 @@ func TestSettled(t *testing.T) {
 }
 
 func TestQuantity(t *testing.T) {
-	for _, bytes := range []int64{0, 1, 1000, 1024, 1536, 1 << 20, 4 << 30, 5<<30 + 1<<20, 1 << 60, 4294967297} {
-		got := quantity(bytes)
-		// Kubernetes' own way of writing it.
-		if want := resource.NewQuantity(bytes, resource.BinarySI).String(); got != want {
+	cases := map[int64]string{
+		0: "0", 1: "1", 1000: "1000", 1536: "1536", 1024: "1Ki", 4 << 30: "4Gi", 5<<30 + 1<<20: "5121Mi", 1 << 60: "1Ei", 4294967297: "4294967297",
+	}
+	for bytes, want := range cases {
+		if got := quantity(bytes); got != want {
 			t.Errorf("%d bytes are %q, want %q", bytes, got, want)
+		}
+		// What Kubernetes reads there.
+		if read := resource.MustParse(want); read.Value() != bytes {
+			t.Errorf("%q is read as %d bytes", want, read.Value())
 		}
 	}
 }
