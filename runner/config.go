@@ -12,7 +12,7 @@ import (
 // Format is the newest config format that this runner writes about and reads, as "major.minor".
 // A runner accepts every config of its own major format: a minor version only adds fields, and
 // fields that a runner does not know are ignored.
-const Format = "1.0"
+const Format = "1.1"
 
 // ErrFormat says that a config was made for another major format than this runner's.
 var ErrFormat = errors.New("config format not supported")
@@ -93,6 +93,8 @@ type Boot struct {
 	Taps []Tap `json:"taps,omitempty"`
 	// User is whom QEMU runs as, where the runner itself has to be root.
 	User *User `json:"user,omitempty"`
+	// Lease is what keeps others from the VM's block volumes. It is the caller's to hold; Run does not look at it. Since 1.1.
+	Lease *Lease `json:"lease,omitempty"`
 }
 
 // Arg is one option of QEMU. At most one of JSON and (Value, Keys) is given; with none of them the
@@ -116,8 +118,10 @@ type Arg struct {
 // Image is a raw image file.
 type Image struct {
 	Path string `json:"path"`
-	// Size in bytes.
-	Size int64 `json:"size"`
+	// Size in bytes. Without it the image has the size of Disk.
+	Size int64 `json:"size,omitempty"`
+	// Disk is the id of the device in Live.Disks that has the image's size, which can grow while the VM runs. Since 1.1.
+	Disk string `json:"disk,omitempty"`
 }
 
 // Firmware says where the UEFI variables of the VM are kept.
@@ -164,7 +168,19 @@ type User struct {
 	Groups []uint32 `json:"groups,omitempty"`
 }
 
-// Live is what a running VM follows.
+// Lease is a Lease (coordination.k8s.io) that QEMU may run under only as long as it is held. Image locks do not reach from one
+// pod to another where a volume is a block device.
+type Lease struct {
+	// Name of the object, in the VM's namespace.
+	Name string `json:"name"`
+	// Duration in seconds that it is the holder's after each renewal.
+	Duration int `json:"duration"`
+	// Strict says that QEMU is ended also when the API server could not be reached for so long that another runner
+	// might have taken the Lease. Otherwise QEMU is ended when another one has.
+	Strict bool `json:"strict,omitempty"`
+}
+
+// Live is what a running VM follows. A field that is left out, or an entry of a map, asks for nothing.
 type Live struct {
 	// PowerdownTimeout is how long, in seconds, a guest may take to shut down.
 	PowerdownTimeout int `json:"powerdownTimeout"`
@@ -174,12 +190,43 @@ type Live struct {
 	CurrentCPUs int `json:"currentCpus"`
 	// CurrentRAM is the size that the balloon leaves to the guest, in bytes.
 	CurrentRAM int64 `json:"currentRam"`
+	// Memory are the sizes, in bytes, that virtio-mem devices give the guest, by the device's id. Since 1.1.
+	Memory map[string]int64 `json:"memory,omitempty"`
 	// CDROMs are the media by the id of the drive; null is an empty drive. A medium is the argument of
 	// QMP's blockdev-add but for node-name.
 	CDROMs map[string]map[string]any `json:"cdroms,omitempty"`
+	// Disks are the disks by the id of the device. Since 1.1.
+	Disks map[string]LiveDisk `json:"disks,omitempty"`
+	// Networks are the network interfaces by the id of the device. Since 1.1.
+	Networks map[string]LiveNetwork `json:"networks,omitempty"`
 	// Display is the display's password, where it has one.
 	Display *Display `json:"display,omitempty"`
+	// Reset asks for a reset of the guest by being another text than before. What is there at the start is done by
+	// the start. Since 1.1.
+	Reset string `json:"reset,omitempty"`
 }
+
+// LiveDisk is what can be changed of a disk.
+type LiveDisk struct {
+	// Size in bytes that the guest shall see at least; a disk never shrinks. Without it the size follows the file or block
+	// device behind the disk when that grows.
+	Size int64 `json:"size,omitempty"`
+	// Limits are the arguments of QMP's block_set_io_throttle but for the disk's name: bps, iops_rd, bps_wr_max …
+	// Those that are left out are not limited.
+	Limits map[string]int64 `json:"limits,omitempty"`
+}
+
+// LiveNetwork is what can be changed of a network interface.
+type LiveNetwork struct {
+	// Link is LinkUp or LinkDown: whether the cable is plugged in. Without it, it is.
+	Link string `json:"link,omitempty"`
+}
+
+// The states of a link.
+const (
+	LinkUp   = "up"
+	LinkDown = "down"
+)
 
 // Display tells where a display's password comes from.
 type Display struct {

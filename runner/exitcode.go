@@ -9,14 +9,16 @@ import "errors"
 //	3  ExitRefused  QEMU refused to start: an option, a file, a disk in use
 //	4  ExitForced   the guest did not shut down in time, or its end was forced
 //	5  ExitCrashed  QEMU ended by itself
+//	6  ExitPanicked the guest's kernel panicked, and QEMU ended for that
 //
 // 2 is left to commands for errors in their usage.
 const (
-	ExitStopped = 0
-	ExitFailed  = 1
-	ExitRefused = 3
-	ExitForced  = 4
-	ExitCrashed = 5
+	ExitStopped  = 0
+	ExitFailed   = 1
+	ExitRefused  = 3
+	ExitForced   = 4
+	ExitCrashed  = 5
+	ExitPanicked = 6
 )
 
 // ErrRefused says that QEMU ended before the guest was started. The error that wraps it has what QEMU said.
@@ -38,6 +40,8 @@ const (
 	EndCalledOff End = "CalledOff"
 	// EndForced: QEMU was ended with a guest that had not shut down.
 	EndForced End = "Forced"
+	// EndPanicked: the guest's kernel panicked, and QEMU ended for that.
+	EndPanicked End = "GuestPanicked"
 )
 
 // ExitCode returns the exit code for what Run returned.
@@ -51,6 +55,8 @@ func ExitCode(end End, err error) int {
 		return ExitFailed
 	case end == EndForced:
 		return ExitForced
+	case end == EndPanicked:
+		return ExitPanicked
 	default:
 		return ExitStopped
 	}

@@ -14,8 +14,8 @@ const (
 	quitTimeout = 5 * time.Second
 )
 
-// supervise waits for the end of QEMU, or for the request to end it.
-func (v *vm) supervise(ctx context.Context) (End, error) {
+// supervise waits for the end of QEMU, or for the request to end it, and calls terminating then.
+func (v *vm) supervise(ctx context.Context, terminating func()) (End, error) {
 	lost := v.monitor.Done()
 	for !v.stopRequested(ctx) {
 		select {
@@ -28,12 +28,13 @@ func (v *vm) supervise(ctx context.Context) (End, error) {
 		case <-v.opts.Force:
 		}
 	}
-	v.observe(Terminating)
+	terminating()
+	v.report.happened(stopRequested, ReasonTerminating, "")
 	if v.powerdown(context.WithoutCancel(ctx)) {
 		return v.ended(EndRequested)
 	}
 	v.quit()
-	if v.lastEvents(); v.guestDown.Load() {
+	if v.lastEvents().guest {
 		return EndRequested, nil
 	}
 	return EndForced, nil
@@ -51,17 +52,23 @@ func (v *vm) monitorLost(ctx context.Context) {
 
 // ended tells how QEMU ended that nobody ended: as how, if the guest shut down.
 func (v *vm) ended(how End) (End, error) {
-	if v.lastEvents(); v.guestDown.Load() {
+	switch down := v.lastEvents(); {
+	case down.panicked:
+		return EndPanicked, nil
+	case down.guest:
 		return how, nil
 	}
 	return "", fmt.Errorf("%w: %w", ErrCrashed, v.qemu.failure())
 }
 
-// lastEvents waits until the events from before QEMU's end have been seen.
-func (v *vm) lastEvents() {
+// lastEvents waits until the events from before QEMU's end have been seen, and returns what they told of it.
+func (v *vm) lastEvents() shutdown {
 	select {
 	case <-v.watched:
+		return v.watcher.down
 	case <-time.After(exitDelay):
+		// QEMU's end of the monitor is held open by nobody else.
+		return shutdown{}
 	}
 }
 
@@ -95,19 +102,20 @@ func (v *vm) ask(ctx context.Context, wait time.Duration) bool {
 }
 
 func (v *vm) powerdownTimeout() time.Duration {
-	return time.Duration(v.cfg.Live.PowerdownTimeout) * time.Second
+	c, _ := v.newest.get()
+	return time.Duration(c.Live.PowerdownTimeout) * time.Second
 }
 
 // quit ends QEMU without the guest: by QMP, by signal if there is no monitor, and by force if it does not go.
 func (v *vm) quit() {
-	v.log.Warn("guest did not shut down, ending QEMU", "vm", v.cfg.Boot.Name)
+	v.log.Warn("guest did not shut down, ending QEMU")
 	ctx, cancel := context.WithTimeout(context.Background(), quitTimeout)
 	defer cancel()
 	if err := v.monitor.Execute(ctx, "quit", nil, nil); err != nil {
 		_ = v.qemu.cmd.Process.Signal(syscall.SIGTERM)
 	}
 	if !v.qemu.wait(ctx) {
-		v.log.Warn("QEMU does not end, killing it", "vm", v.cfg.Boot.Name)
+		v.log.Warn("QEMU does not end, killing it")
 		v.qemu.stop()
 	}
 }

@@ -28,6 +28,10 @@ func (v *vm) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, image := range boot.Images {
+		if image.Size == 0 {
+			newest, _ := v.newest.get()
+			image.Size = newest.Live.Disks[image.Disk].Size
+		}
 		if err := image.make(boot.User); err != nil {
 			return err
 		}
@@ -54,6 +58,9 @@ func (v *vm) prepare(ctx context.Context) error {
 func (v *vm) openFDs() error {
 	taps, err := openTaps(v.cfg.Boot.Taps)
 	if err != nil {
+		return err
+	}
+	if v.taps, err = tapNames(taps); err != nil {
 		return err
 	}
 	v.fds, err = inherit(v.cfg.Boot.fdNames(), taps)

@@ -21,7 +21,10 @@ import (
 type Options struct {
 	// Logger gets what happens; without it nothing is logged.
 	Logger *slog.Logger
-	// Observe is called with each new state, in order, by the goroutine that called Run.
+	// Configs gets new configs while the VM runs, and already while it is prepared. It is read at once, always, until Run
+	// returns. Of each config the live part is followed; what else it says needs another run. See FollowConfig.
+	Configs <-chan *Config
+	// Observe is called with each new state, in order. The VM waits for it: what may take time uses VM.Status instead.
 	Observe func(State)
 	// ProbeKVM tells whether a guest can run under KVM. Without it KVM is used where /dev/kvm can be opened.
 	ProbeKVM func(context.Context) error
@@ -37,9 +40,12 @@ type Options struct {
 
 // vm is one run of a VM.
 type vm struct {
+	// cfg is the config that the run begins with, newest the last one that came.
 	cfg      *Config
+	newest   *latest[*Config]
 	opts     Options
 	log      *slog.Logger
+	report   *report
 	launcher *launcher
 	data     *dataDir
 	program  string
@@ -50,52 +56,92 @@ type vm struct {
 	qemu     *process
 	tpm      *process
 	monitor  *qmp.Monitor
-	events   *qmp.Subscription
+	watcher  *watcher
+	follower *follower
+	pace     pace
+	// gauge measures QEMU while there is one that can be asked.
+	gauge atomic.Pointer[gauge]
+	// taps are the names of the tap devices, by their file descriptors' names.
+	taps map[string]string
 	// running is set when the guest runs.
 	running bool
-	// guestDown is set by QEMU's SHUTDOWN event when it was the guest that shut down.
-	guestDown atomic.Bool
-	// watched is closed when the last event has been read.
+	// watched is closed when the watcher has seen the last event.
 	watched chan struct{}
 	// cleanups undo the start, last one first.
 	cleanups []func()
 }
 
-// Run runs a VM until its guest shuts down. When the context ends, the guest is asked to shut down within the config's
-// powerdownTimeout and then ended. A guest's reboot does not end the run. When Run returns, QEMU and its helpers are gone;
-// they are also gone if the process that called Run is killed. See ExitCode for what the results mean.
-func Run(ctx context.Context, cfg *Config, opts Options) (End, error) {
-	v := newVM(cfg, opts)
-	defer v.observe(Stopped)
+// live is the run from its start to the end of all that belongs to it.
+func (v *vm) live(ctx context.Context) (End, error) {
 	defer v.cleanup()
-	v.observe(Starting)
+	v.report.begin()
+	v.takeConfigs()
 	if err := v.start(ctx); err != nil {
 		if v.stopRequested(ctx) {
 			return EndCalledOff, nil
 		}
 		return "", err
 	}
-	v.observe(Booting)
 	v.inBackground(func() { v.keepChoices(context.WithoutCancel(ctx)) })
 	if v.tpm != nil {
 		v.inBackground(v.watchTPM)
 	}
-	return v.supervise(ctx)
+	untilExit, cancel := v.untilExit(ctx)
+	defer cancel()
+	v.inBackground(func() { v.resume(untilExit) })
+	following, stop := context.WithCancel(untilExit)
+	v.inBackground(func() { v.follow(following) })
+	return v.supervise(ctx, stop)
 }
 
 func newVM(cfg *Config, opts Options) *vm {
-	v := &vm{cfg: cfg, opts: opts, log: opts.Logger, watched: make(chan struct{})}
+	v := &vm{cfg: cfg, opts: opts, log: opts.Logger, watched: make(chan struct{}), newest: newLatest(cfg)}
 	if v.log == nil {
 		v.log = slog.New(slog.DiscardHandler)
 	}
+	v.log = v.log.With("vm", cfg.Boot.Name)
+	v.report = newReport(v.log, opts.Observe)
+	v.pace = defaultPace
 	return v
 }
 
-func (v *vm) observe(s State) {
-	v.log.Info("VM is "+string(s), "vm", v.cfg.Boot.Name)
-	if v.opts.Observe != nil {
-		v.opts.Observe(s)
-	}
+// follow makes the VM comply with each new config, until the context ends.
+func (v *vm) follow(ctx context.Context) {
+	events := v.monitor.Subscribe(qmp.EventBuffer)
+	defer events.Close()
+	v.follower.follow(ctx, v.newest, events.Events())
+}
+
+// untilExit returns a context that ends with QEMU, not with the one given.
+func (v *vm) untilExit(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	v.inBackground(func() {
+		select {
+		case <-v.qemu.exited:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// takeConfigs keeps the newest config, as they come, until the end.
+func (v *vm) takeConfigs() {
+	end := make(chan struct{})
+	v.onCleanup(func() { close(end) })
+	go func() {
+		for {
+			select {
+			case <-end:
+				return
+			case c, ok := <-v.opts.Configs:
+				if !ok {
+					return
+				}
+				v.newest.set(c)
+			}
+		}
+	}()
 }
 
 func (v *vm) stopRequested(ctx context.Context) bool {
@@ -168,6 +214,7 @@ func (v *vm) startQEMU() error {
 	}
 	v.onCleanup(v.qemu.stop)
 	v.fds.release()
+	v.report.update(func(s *Status) { s.PID = v.qemu.cmd.Process.Pid })
 	return nil
 }
 
@@ -179,9 +226,13 @@ func (v *vm) attach() error {
 		return fmt.Errorf("%w: no argument refers to fd %s", ErrReference, FDMonitor)
 	}
 	v.monitor = qmp.New(conn)
+	v.watcher = &watcher{report: v.report, pace: v.pace}
 	v.onCleanup(func() { _ = v.monitor.Disconnect() })
-	v.events = v.monitor.Subscribe(qmp.EventBuffer)
-	go v.watch()
+	events := v.monitor.Subscribe(qmp.EventBuffer)
+	go func() {
+		defer close(v.watched)
+		v.watcher.follow(events.Events())
+	}()
 	if serial, ok := v.fds.ends[FDSerial]; ok {
 		v.onCleanup(newConsole(serial, v.opts.ConsoleIn, v.opts.ConsoleOut).close)
 	}
@@ -199,25 +250,19 @@ func (v *vm) setUp(ctx context.Context) error {
 	if err := v.monitor.ConnectContext(greeting); err != nil {
 		return err
 	}
-	v.configure(ctx)
-	if err := v.monitor.Execute(ctx, "cont", nil, nil); err != nil {
+	v.report.update(func(s *Status) { s.QEMU, s.Resolved = v.monitor.Version().String(), v.values.Resolve })
+	// A guest that runs with less than it should have is of more use than none: what fails is reported, and tried again.
+	v.follower = &follower{report: v.report, pace: v.pace, make: v.newSetting}
+	v.follower.take(ctx, &v.cfg.Live)
+	booted := BootedConfig{Revision: v.cfg.Revision, Why: v.cfg.Why}
+	if err := v.report.started(booted, func() error { return v.monitor.Execute(ctx, "cont", nil, nil) }); err != nil {
 		return err
 	}
 	v.running = true
+	v.gauge.Store(&gauge{pid: v.qemu.cmd.Process.Pid, monitor: v.monitor, taps: v.taps})
+	v.onCleanup(func() { v.gauge.Store(nil) })
 	v.qemu.tail.setFollow(func(line string) { v.log.Warn("QEMU: " + line) })
 	return nil
-}
-
-// watch follows QEMU's events until the monitor ends.
-func (v *vm) watch() {
-	defer close(v.watched)
-	for e := range v.events.Events() {
-		if e.Event == "SHUTDOWN" {
-			if guest, _ := e.Data["guest"].(bool); guest {
-				v.guestDown.Store(true)
-			}
-		}
-	}
 }
 
 // exitDelay is how long QEMU may take to go after it has closed its monitor, and its last events to

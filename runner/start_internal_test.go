@@ -110,7 +110,7 @@ func TestStartFull(t *testing.T) {
 			media[b.QDev] = b.Inserted.NodeName
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"cd0": "medium-cd0", "cd1": ""}, media); diff != "" {
+	if diff := cmp.Diff(map[string]string{"cd0": "cd0-medium-1", "cd1": ""}, media); diff != "" {
 		t.Errorf("media (-want +got):\n%s", diff)
 	}
 	uuid := query[map[string]string](t, v, "query-uuid", nil)["UUID"]
@@ -138,7 +138,7 @@ func TestStartWithout(t *testing.T) {
 	c.Live.CDROMs = map[string]map[string]any{"cd7": {"driver": "null-co"}}
 	c.Live.Display = &Display{Protocol: "vnc", PasswordFile: filepath.Join(dir, "none")}
 	v, warnings := startVM(t, c)
-	for _, want := range []string{"plug in CPUs", "balloon", "drive=cd7", "password"} {
+	for _, want := range []string{"currentCpus", "currentRam", "cdroms.cd7", "display: password"} {
 		if !strings.Contains(warnings.String(), want) {
 			t.Errorf("no warning about %s:\n%s", want, warnings)
 		}
@@ -194,7 +194,7 @@ func TestMonitorLost(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	end, err := v.supervise(ctx)
+	end, err := v.supervise(ctx, cancel)
 	if err != nil || end != EndForced {
 		t.Errorf("end is %q, error %v, want %q", end, err, EndForced)
 	}

@@ -25,6 +25,22 @@ func openTaps(taps []Tap) (map[string]*os.File, error) {
 	return files, nil
 }
 
+// tapNames returns the names of tap devices.
+func tapNames(taps map[string]*os.File) (map[string]string, error) {
+	names := make(map[string]string)
+	for fd, f := range taps {
+		ifr, err := unix.NewIfreq("")
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.IoctlIfreq(int(f.Fd()), unix.TUNGETIFF, ifr); err != nil {
+			return nil, fmt.Errorf("TUNGETIFF: %w", err)
+		}
+		names[fd] = ifr.Name()
+	}
+	return names, nil
+}
+
 // open makes a tap device with a name that the kernel chooses.
 func (t Tap) open() (*os.File, error) {
 	bridge, err := net.InterfaceByName(t.Bridge)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 )
 
 // Execute runs a command and waits for its reply, until the context ends or, if it has no deadline, for
@@ -66,12 +67,15 @@ func (m *Monitor) roundTrip(ctx context.Context, cmd map[string]any) (json.RawMe
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	begin := time.Now()
 	select {
 	case r := <-answer:
+		m.latency.answered(time.Since(begin))
 		return r.value()
 	case <-m.done:
 		return lastReply(answer, m.Err())
 	case <-ctx.Done():
+		m.latency.unanswered()
 		return nil, context.Cause(ctx)
 	}
 }

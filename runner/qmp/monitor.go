@@ -39,6 +39,8 @@ type Monitor struct {
 	hello chan Version
 	done  chan struct{}
 
+	latency latency
+
 	mu        sync.Mutex
 	lastID    uint64
 	pending   map[uint64]chan reply

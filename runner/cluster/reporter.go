@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/cuvee-vm/cuvee/runner"
+)
+
+// Source is a VM to report about: a runner.VM.
+type Source interface {
+	// Status returns the newest status, and a channel that is closed when there is a newer one.
+	Status() (runner.Status, <-chan struct{})
+	// Events returns what happens, until it is closed.
+	Events() <-chan runner.Event
+}
+
+// Reporter writes the status of a VM to the API server: always the newest, as soon as that can be.
+type Reporter struct {
+	client  *Client
+	vm      VM
+	source  Source
+	want    func() int64
+	version string
+	log     *slog.Logger
+	pace    pace
+	limit   *rate.Limiter
+
+	uid        string
+	conditions conditions
+	ram        settled
+	sent       *status
+	complaint  complaint
+}
+
+// NewReporter makes a reporter. The version is the runner's; want tells the RAM in bytes that the guest shall have, for a guest
+// that is on its way there is not reported at each step.
+func NewReporter(c *Client, vm VM, source Source, want func() int64, version string, log *slog.Logger) *Reporter {
+	return newReporter(c, vm, source, want, version, log, defaultPace)
+}
+
+func newReporter(c *Client, vm VM, source Source, want func() int64, version string, log *slog.Logger, p pace) *Reporter {
+	return &Reporter{
+		client: c, vm: vm, source: source, want: want, version: version, log: log, pace: p,
+		// A VM that is paused and goes on by turns is no reason to keep an API server busy.
+		limit:     rate.NewLimiter(rate.Every(2*time.Second), 10),
+		ram:       settled{calm: p.settle},
+		complaint: complaint{log: log, what: "report the status"},
+	}
+}
+
+// Run reports until the context ends, and then once more if there is something new.
+func (r *Reporter) Run(ctx context.Context) {
+	wait := backoff{least: r.pace.least, most: r.pace.most}
+	for ctx.Err() == nil {
+		s, changed := r.source.Status()
+		again, err := r.report(ctx, s)
+		if ctx.Err() != nil {
+			break
+		}
+		r.complaint.tell(err)
+		if err != nil {
+			// What is new meanwhile goes with the next attempt.
+			sleep(ctx, wait.next(err))
+			continue
+		}
+		wait.reset()
+		r.rest(ctx, changed, again)
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.pace.last)
+	defer cancel()
+	retry(last, r.pace, r.log, "report the last status", func(ctx context.Context) error {
+		s, _ := r.source.Status()
+		_, err := r.report(ctx, s)
+		return err
+	})
+}
+
+// rest waits until there is something to report: a newer status, or a value that was held back.
+func (r *Reporter) rest(ctx context.Context, changed <-chan struct{}, again time.Duration) {
+	var due <-chan time.Time
+	if again > 0 {
+		t := time.NewTimer(again)
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-changed:
+	case <-due:
+	}
+	_ = r.limit.Wait(ctx)
+}
+
+// report sends a status unless it is what was sent last. It returns after which time a part of it that is held back is to
+// be sent; 0 if there is none.
+func (r *Reporter) report(ctx context.Context, s runner.Status) (time.Duration, error) {
+	if err := r.recall(ctx); err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	ram, again := r.ram.next(now, s.RAM, r.want())
+	s.RAM = ram
+	next := newStatus(s, r.version)
+	next.Conditions = r.conditions.of(s, now)
+	if r.sent != nil && reflect.DeepEqual(*r.sent, next) {
+		return again, nil
+	}
+	err := r.client.applyStatus(ctx, r.vm, r.uid, next)
+	if err != nil {
+		// Whether it arrived is not known.
+		r.sent = nil
+		return 0, err
+	}
+	r.sent = &next
+	return again, nil
+}
+
+// recall finds out, once, which VirtualMachine this is, and since when its conditions hold.
+func (r *Reporter) recall(ctx context.Context) error {
+	if r.uid != "" {
+		return nil
+	}
+	m, err := r.client.virtualMachine(ctx, r.vm)
+	if err != nil {
+		return err
+	}
+	r.uid = m.Metadata.UID
+	r.conditions.remember(m.Status.Conditions)
+	return nil
+}

@@ -1,0 +1,44 @@
+package runner
+
+import (
+	"context"
+	"time"
+)
+
+// Hurry makes the VM look after things more often, and retry sooner. It has to be called before Run.
+func (m *VM) Hurry() {
+	m.vm.pace = pace{
+		files: 20 * time.Millisecond, disks: 20 * time.Millisecond,
+		retryMin: 50 * time.Millisecond, retryMax: 200 * time.Millisecond,
+		settle: 25 * time.Millisecond, repeat: time.Minute,
+	}
+}
+
+// Execute runs a QMP command on a running VM.
+func (m *VM) Execute(ctx context.Context, command string, args, result any) error {
+	g := m.vm.gauge.Load()
+	if g == nil {
+		return ErrNotRunning
+	}
+	return g.monitor.Execute(ctx, command, args, result)
+}
+
+// AgentAnswered is what the guest agent's client will call.
+func (m *VM) AgentAnswered() { m.vm.report.happened(agentAnswered, ReasonBooted, "") }
+
+// LifeRow is a row of the table of a VM's life.
+type LifeRow struct {
+	From []State
+	On   string
+	To   State
+	Does string
+}
+
+// Life returns the table of a VM's life.
+func Life() []LifeRow {
+	var rows []LifeRow
+	for _, t := range life {
+		rows = append(rows, LifeRow{From: t.from, On: string(t.on), To: t.to, Does: t.does})
+	}
+	return rows
+}

@@ -1,0 +1,160 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// eventBuffer is how many events wait for their reader.
+const eventBuffer = 100
+
+// report is where everything about a VM comes together that others want to know. It never waits for them.
+type report struct {
+	log     *slog.Logger
+	observe func(State)
+	status  *latest[Status]
+	events  chan Event
+
+	// order keeps states and events in order.
+	order sync.Mutex
+	// ram are the parts of the guest's RAM by where they come from.
+	ram map[string]int64
+	// paused is the state that a Paused VM was in.
+	paused State
+	closed bool
+}
+
+func newReport(log *slog.Logger, observe func(State)) *report {
+	return &report{
+		log:     log,
+		observe: observe,
+		status:  newLatest(Status{DisplayPasswordSerial: -1}),
+		events:  make(chan Event, eventBuffer),
+		ram:     make(map[string]int64),
+	}
+}
+
+// begin makes the VM Starting.
+func (r *report) begin() {
+	r.order.Lock()
+	defer r.order.Unlock()
+	r.enter(Starting, ReasonStarting, "")
+}
+
+// started makes the VM Booting if f has let its guest run. What QEMU tells meanwhile comes after that.
+func (r *report) started(booted BootedConfig, f func() error) error {
+	r.order.Lock()
+	defer r.order.Unlock()
+	if err := f(); err != nil {
+		return err
+	}
+	r.update(func(s *Status) { s.Booted = &booted })
+	r.change(guestStarted, ReasonStarted, "")
+	return nil
+}
+
+// happened changes the state by the table of a VM's life.
+func (r *report) happened(on occurrence, reason, message string) {
+	r.order.Lock()
+	defer r.order.Unlock()
+	r.change(on, reason, message)
+}
+
+func (r *report) change(on occurrence, reason, message string) {
+	status, _ := r.status.get()
+	if on == guestReset && r.paused == Booted {
+		r.paused = Booting
+	}
+	next, ok := status.State.next(on)
+	if !ok {
+		return
+	}
+	switch next {
+	case Paused:
+		r.paused = status.State
+	case before:
+		next = r.paused
+	}
+	r.enter(next, reason, message)
+}
+
+func (r *report) enter(s State, reason, message string) {
+	r.update(func(status *Status) {
+		status.State, status.Reason, status.Message, status.Since = s, reason, message, time.Now()
+		if s == Stopped || s == Failed {
+			status.PID, status.CPUs, status.RAM, status.IOError, status.Pending = 0, 0, 0, nil, nil
+		}
+	})
+	r.log.Info("VM is "+string(s), "reason", reason, "message", message)
+	r.send(Event{Warning: s == Failed || s == Paused, Reason: reason, Message: message})
+	if r.observe != nil {
+		r.observe(s)
+	}
+}
+
+// update changes the status.
+func (r *report) update(f func(*Status)) {
+	r.status.update(func(s Status) (Status, bool) {
+		f(&s)
+		return s, true
+	})
+}
+
+// setRAM sets what the guest has from one source: the balloon, or the virtio-mem device of that id.
+func (r *report) setRAM(source string, size int64) {
+	r.order.Lock()
+	defer r.order.Unlock()
+	r.ram[source] = size
+	var sum int64
+	for _, size := range r.ram {
+		sum += size
+	}
+	r.status.update(func(s Status) (Status, bool) {
+		changed := s.RAM != sum
+		s.RAM = sum
+		return s, changed
+	})
+}
+
+// ramBase is the source of the RAM that a VM starts with, less what its balloon takes.
+const ramBase = ""
+
+// event tells something that is no change of state, and logs it.
+func (r *report) event(warning bool, reason, message string) {
+	r.order.Lock()
+	defer r.order.Unlock()
+	level := slog.LevelInfo
+	if warning {
+		level = slog.LevelWarn
+	}
+	r.log.Log(context.Background(), level, message, "reason", reason)
+	r.send(Event{Warning: warning, Reason: reason, Message: message})
+}
+
+// send is for those who hold the lock, so that nobody else takes the room that is made.
+func (r *report) send(e Event) {
+	if r.closed {
+		return
+	}
+	e.Time = time.Now()
+	select {
+	case r.events <- e:
+		return
+	default:
+	}
+	select {
+	case <-r.events:
+	default:
+	}
+	r.events <- e
+}
+
+// end is called when nothing is to come any more.
+func (r *report) end() {
+	r.order.Lock()
+	defer r.order.Unlock()
+	r.closed = true
+	close(r.events)
+}
