@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	kjson "sigs.k8s.io/json"
+
 	"github.com/cuvee-vm/cuvee/runner"
 )
 
@@ -27,22 +29,101 @@ func TestQEMUAcceptsCorpus(t *testing.T) {
 					t.Skipf("no %s (Debian: %s): %v", tool.what, tool.pkg, err)
 				}
 			}
-			m := place(t, s)
-			// The pod's user is not there in a user namespace of one user.
-			if !root() && m.config.Boot.User != nil {
-				t.Skip("to run QEMU as another user takes root")
-			}
-			got := start(t, m)
-			if got.Error != "" || got.End != runner.EndForced {
-				t.Errorf("end is %q, error: %s", got.End, got.Error)
-			}
-			if len(got.Warnings) > 0 {
-				t.Errorf("warnings before the guest ran:\n%s", strings.Join(got.Warnings, "\n"))
-			}
-			if left := leftOver(t, m); len(left) > 0 {
-				t.Errorf("left in the runtime directory: %v", left)
-			}
+			accepts(t, place(t, s))
 		})
+	}
+}
+
+// So it does with what sites may set of its devices.
+func TestQEMUAcceptsSettings(t *testing.T) {
+	requireQEMU(t)
+	cases := map[string]struct {
+		reason string
+		sample string
+		site   string
+		want   []string
+	}{
+		"NoThreads": {
+			reason: "Disks can do without threads of their own.",
+			sample: "disks", site: `{"disk": {"ioThreads": 0}}`,
+		},
+		"OneThread": {
+			reason: "One thread can serve all disks that a VM may have.",
+			sample: "most-disks", site: `{"disk": {"ioThreads": 1}}`, want: []string{`"iothread":"io0"`},
+		},
+		"MoreDisksThanThreads": {
+			reason: "Disks share threads in turn.",
+			sample: "most-disks", site: `{"disk": {"ioThreads": 4}}`, want: []string{`"iothread":"io0"`, `"iothread":"io3"`},
+		},
+		"MoreThreadsThanDisks": {
+			reason: "There are no threads without a disk.",
+			sample: "disks-filesystem", site: `{"disk": {"ioThreads": 16}}`, want: []string{`"iothread":"io2"`},
+		},
+		"ErrorsReported": {
+			reason: "The guest can be the one to deal with a disk that fails.",
+			sample: "disks", site: `{"disk": {"onError": "report"}}`, want: []string{`"werror":"report"`},
+		},
+		"MemoryHotplug": {
+			reason: "RAM comes through a device, of which the guest has a part.",
+			sample: "ram", site: `{"memory": {"hotplug": true, "bootMiB": 128}}`, want: []string{"virtio-mem-pci"},
+		},
+		"MemoryHotplugLarge": {
+			reason: "Much can be added to little.",
+			sample: "ram-large", site: `{"memory": {"hotplug": true, "bootMiB": 128}}`, want: []string{"virtio-mem-pci"},
+		},
+		"MemoryHotplugOdd": {
+			reason: "What is not a whole number of the device's blocks is rounded.",
+			sample: "ram", site: `{"memory": {"hotplug": true, "bootMiB": 129}}`, want: []string{"virtio-mem-pci"},
+		},
+		"MemoryHotplugNoPorts": {
+			reason: "Where there are no ports for devices that come later, the device has a place all the same.",
+			sample: "ram", site: `{"memory": {"hotplug": true, "bootMiB": 128}, "qemu": {"hotplugPorts": 0, "accelerators": ["tcg"]}}`, want: []string{"virtio-mem-pci"},
+		},
+		"MemoryHotplugAllPorts": {
+			reason: "It is beside the last of the ports.",
+			sample: "most-devices", site: `{"memory": {"hotplug": true, "bootMiB": 128}, "qemu": {"hotplugPorts": 7, "accelerators": ["tcg"]}}`, want: []string{"virtio-mem-pci"},
+		},
+	}
+	samples := corpus(t)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			t.Log(tc.reason)
+			var site map[string]any
+			if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(tc.site), &site); err != nil {
+				t.Fatal(err)
+			}
+			m := placeAt(t, samples[tc.sample], site)
+			argv, err := runner.CommandLine(m.config.Boot, runner.Placeholders(m.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(strings.Join(argv, "\n"), want) {
+					t.Errorf("command line has no %s:\n%q", want, argv)
+				}
+			}
+			accepts(t, m)
+		})
+	}
+}
+
+// accepts starts a VM, and holds that nothing goes wrong until its guest runs, and that nothing is left of it.
+func accepts(t *testing.T, m *machine) {
+	t.Helper()
+	// The pod's user is not there in a user namespace of one user.
+	if !root() && m.config.Boot.User != nil {
+		t.Skip("to run QEMU as another user takes root")
+	}
+	got := start(t, m)
+	if got.Error != "" || got.End != runner.EndForced {
+		t.Errorf("end is %q, error: %s", got.End, got.Error)
+	}
+	if len(got.Warnings) > 0 {
+		t.Errorf("warnings before the guest ran:\n%s", strings.Join(got.Warnings, "\n"))
+	}
+	if left := leftOver(t, m); len(left) > 0 {
+		t.Errorf("left in the runtime directory: %v", left)
 	}
 }
 

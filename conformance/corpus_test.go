@@ -124,6 +124,12 @@ func settings(dir, data string) map[string]any {
 // place renders a sample and makes the files that the node would have.
 func place(t testing.TB, s sample) *machine {
 	t.Helper()
+	return placeAt(t, s, nil)
+}
+
+// placeAt does so with the settings of a site, by their groups.
+func placeAt(t testing.TB, s sample, site map[string]any) *machine {
+	t.Helper()
 	// The name is one that QEMU would read as further keys if it were not escaped; swtpm, which keeps its state with the
 	// data, knows no escape.
 	m := &machine{dir: shortDir(t, "v,id=m\\ ")}
@@ -134,7 +140,9 @@ func place(t testing.TB, s sample) *machine {
 	for _, image := range []string{"disc.iso", "two words.iso", "sub/disc.iso"} {
 		mustWrite(t, filepath.Join(m.dir, "images", image), make([]byte, 64<<10))
 	}
-	values := map[string]any{"settings": settings(m.dir, data), "diskFiles": m.disks(t, s)}
+	all := settings(m.dir, data)
+	maps.Copy(all, site)
+	values := map[string]any{"settings": all, "diskFiles": m.disks(t, s)}
 	var err error
 	m.result, err = templates(t).RenderObserving(render.Input{Document: s.doc, Engine: engine, Values: values}, s.cluster)
 	if err != nil {

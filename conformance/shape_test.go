@@ -85,7 +85,7 @@ func (s shape) config(t testing.TB, configMap map[string]any) {
 }
 
 // numbered matches the ids that end with a position.
-var numbered = regexp.MustCompile(`\b(disk|cd|net|usbRedirect|port)[0-9]+`)
+var numbered = regexp.MustCompile(`\b(disk|cd|net|usbRedirect|port|io)[0-9]+`)
 
 func withoutNumbers(text string) string { return numbered.ReplaceAllString(text, "${1}N") }
 
@@ -243,8 +243,10 @@ func checkTypes(t testing.TB, r *render.Result) {
 
 // within matches a path in which a disk's name is one element.
 var (
-	mountPath  = regexp.MustCompile(`^(/etc/opt/vmrunner|/var/local/vm-data|/var/local/vmop-image-repository|/run/cuvee|/tmp|/var/local/vm-disks/[a-z0-9][-a-z0-9]*)$`)
-	devicePath = regexp.MustCompile(`^/dev/[a-z0-9][-a-z0-9]*$`)
+	mountPath = regexp.MustCompile(`^(/etc/opt/vmrunner|/var/local/vm-data|/var/local/vmop-image-repository|/run/cuvee|/tmp|/var/local/vm-disks/[a-z0-9][-a-z0-9]*)$`)
+	// listenAddress matches the address of the metrics.
+	listenAddress = regexp.MustCompile(`^:[1-9][0-9]{0,4}$`)
+	devicePath    = regexp.MustCompile(`^/dev/[a-z0-9][-a-z0-9]*$`)
 )
 
 // checkPod compares the pod's privileges with what the VM needs: none, and for a bridge of the node its network.
@@ -270,8 +272,15 @@ func checkPod(t testing.TB, r *render.Result, bridged bool) {
 	if security.Privileged != nil || *security.AllowPrivilegeEscalation || !slices.Equal(security.Capabilities.Add, want) || !slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) {
 		t.Errorf("container has the privileges %+v %+v", security, security.Capabilities)
 	}
-	if len(c.Command)+len(c.Args)+len(c.Env)+len(c.EnvFrom) > 0 || c.Lifecycle != nil {
+	if len(c.Command)+len(c.Args)+len(c.EnvFrom) > 0 || c.Lifecycle != nil {
 		t.Errorf("container has a command, arguments or variables: %+v", c)
+	}
+	for _, e := range c.Env {
+		ours := e.Name == "CUVEE_LISTEN" && listenAddress.MatchString(e.Value)
+		downward := strings.HasPrefix(e.Name, "POD_") && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil
+		if !ours && !downward {
+			t.Errorf("container has the variable %+v", e)
+		}
 	}
 	for _, v := range pod.Volumes {
 		if v.Projected == nil && v.PersistentVolumeClaim == nil && v.EmptyDir == nil {
