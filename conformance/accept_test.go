@@ -169,6 +169,13 @@ func start(t *testing.T, m *machine) outcome {
 		t.Fatal(err)
 	}
 	mustWrite(t, filepath.Join(m.dir, "config.json"), config)
+	if pod := statefulSet(t, m.result).Spec.Template.Spec; root() && *pod.SecurityContext.RunAsUser == 0 {
+		names, err := json.Marshal(pod.Containers[0].SecurityContext.Capabilities.Add)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, filepath.Join(m.dir, capabilitiesFile), names)
+	}
 	if len(m.config.Boot.Taps) > 0 && !isolates() {
 		t.Skip("no network namespace for bridges can be made (it takes root, or user namespaces)")
 	}

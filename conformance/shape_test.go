@@ -266,7 +266,7 @@ func checkPod(t testing.TB, r *render.Result, bridged bool) {
 	}
 	want := []corev1.Capability(nil)
 	if bridged {
-		want = []corev1.Capability{"NET_ADMIN", "SETUID", "SETGID"}
+		want = []corev1.Capability{"NET_ADMIN", "SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE", "KILL"}
 	}
 	security := c.SecurityContext
 	if security.Privileged != nil || *security.AllowPrivilegeEscalation || !slices.Equal(security.Capabilities.Add, want) || !slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) {
