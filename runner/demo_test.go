@@ -138,10 +138,11 @@ func TestLinux(t *testing.T) {
 	if status.Resets != 1 || status.Reset != "once" || status.PID != begin.PID || status.State != runner.Booting {
 		t.Errorf("status after a reset is %+v", status)
 	}
-	m.stop()
-	if end, err := m.wait(); err != nil || end != runner.EndRequested {
-		t.Errorf("end is %q, error %v, want %q", end, err, runner.EndRequested)
-	}
+
+	// The last thing that this VM does, see TestCPUsLess.
+	m.setCPUs(3)
+	m.waitFor("a CPU is gone", complies(3))
+	m.says("nproc", "3")
 }
 
 // changesMedia changes the medium in a drive that the guest has mounted, and so locked.
