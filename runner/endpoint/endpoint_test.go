@@ -40,7 +40,7 @@ func full() measured {
 	}
 	return measured{
 		status: runner.Status{
-			State: runner.Paused, Since: time.Unix(1700000000, 0), QEMU: "7.2", CPUs: 3, RAM: 1 << 30, Resets: 4,
+			State: runner.Paused, Since: time.Unix(1700000000, 0), QEMU: "7.2", CPUs: 3, RAM: 1 << 30, Resets: 4, Reboots: 5,
 			Pending: []runner.PendingChange{{Field: "currentCpus"}},
 		},
 		metrics: runner.Metrics{
@@ -124,7 +124,7 @@ func TestMetrics(t *testing.T) {
 		"cuvee_vm_state{state=Starting}":             0, "cuvee_vm_state{state=Booting}": 0, "cuvee_vm_state{state=Booted}": 0,
 		"cuvee_vm_state{state=Paused}": 1, "cuvee_vm_state{state=Terminating}": 0, "cuvee_vm_state{state=Stopped}": 0,
 		"cuvee_vm_state{state=Failed}": 0,
-		"cuvee_vm_state_since_seconds": 1700000000, "cuvee_vm_cpus": 3, "cuvee_vm_memory_bytes": 1 << 30, "cuvee_vm_resets_total": 4,
+		"cuvee_vm_state_since_seconds": 1700000000, "cuvee_vm_cpus": 3, "cuvee_vm_memory_bytes": 1 << 30, "cuvee_vm_resets_total": 4, "cuvee_vm_reboots_total": 5,
 		"cuvee_vm_pending_changes": 1, "cuvee_qemu_cpu_seconds_total": 90, "cuvee_qemu_resident_memory_bytes": 2 << 30,
 		"cuvee_qmp_reply_seconds_count": 9, "cuvee_qmp_reply_seconds_sum": 1.5, "cuvee_qmp_unanswered_total": 2,
 	}
