@@ -99,7 +99,9 @@ func TestLinux(t *testing.T) {
 	disk := demoGuest(t)
 	m := boot(t, linux(t, disk))
 	begin, _ := m.vm.Status()
-	// Changes that come while the guest boots are not lost.
+	// Changes that come while the guest boots are not lost. (SeaBIOS would wait for ever for a CPU that is plugged in right when
+	// it counts them.)
+	m.shows("Cuvee demo guest")
 	m.change(func(c *runner.Config) { c.Live.CurrentRAM, c.Live.CurrentCPUs = 256*mib, 4 })
 	m.shows("cuvee-demo: ready")
 	m.says("nproc", "4")
