@@ -162,7 +162,7 @@ func (m *machine) changesMedia(dir string) {
 	m.insert(paths[0])
 	m.says("head -n 1 /dev/sr0", "medium 0")
 	m.typeIn("exec 3</dev/sr0\n")
-	m.until("the guest has locked the tray", func() bool { return m.drive("cd0").locked })
+	m.until("the guest has locked the tray", func() bool { return m.drive().locked })
 	m.insert(paths[1])
 	m.waitFor("the change waits", func(s runner.Status) bool { return len(s.Pending) == 1 && s.Pending[0].Waiting })
 	m.typeIn("exec 3<&-\n")

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -217,8 +218,10 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("disk's metrics are %+v, all disks %+v", d, metrics.Disks)
 	}
 	m.force()
-	m.wait()
-	if _, err := m.vm.Metrics(t.Context()); err != runner.ErrNotRunning {
+	if end, err := m.wait(); err != nil || end != runner.EndForced {
+		t.Errorf("end is %q, error %v", end, err)
+	}
+	if _, err := m.vm.Metrics(t.Context()); !errors.Is(err, runner.ErrNotRunning) {
 		t.Errorf("error is %v, want ErrNotRunning", err)
 	}
 }
