@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -22,8 +24,10 @@ func Placeholders(c *Config) Values {
 	for name, choice := range c.Resolve {
 		v.Resolve[name] = make(map[string]string)
 		for _, a := range choice.Alternatives {
-			for key := range a {
-				v.Resolve[name][key] = "<" + name + "." + key + ">"
+			for _, key := range append(slices.Collect(maps.Keys(a)), "code", "vars") {
+				if choice.gives(a, key) {
+					v.Resolve[name][key] = "<" + name + "." + key + ">"
+				}
 			}
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/cuvee-vm/cuvee/runner"
 )
 
-// drive is what a CD drive has in it.
+// drive is what the CD drive has in it.
 type drive struct {
 	file   string
 	open   bool
 	locked bool
 }
 
-func (m *machine) drive(id string) drive {
+func (m *machine) drive() drive {
 	m.t.Helper()
 	var all []struct {
 		QDev     string `json:"qdev"`
@@ -28,7 +28,7 @@ func (m *machine) drive(id string) drive {
 	}
 	m.execute("query-block", nil, &all)
 	for _, b := range all {
-		if b.QDev == id {
+		if b.QDev == "cd0" {
 			d := drive{open: b.TrayOpen, locked: b.Locked}
 			if b.Inserted != nil {
 				d.file = b.Inserted.File
@@ -36,7 +36,7 @@ func (m *machine) drive(id string) drive {
 			return d
 		}
 	}
-	m.t.Fatalf("no drive %s", id)
+	m.t.Fatal("no drive cd0")
 	return drive{}
 }
 
@@ -102,9 +102,9 @@ func TestMediumChanged(t *testing.T) {
 	m, iso := keptTray(t)
 	second := iso("second")
 	m.insert(second)
-	m.until("the second medium is in", func() bool { return m.drive("cd0") == drive{file: second} })
+	m.until("the second medium is in", func() bool { return m.drive() == drive{file: second} })
 	m.insert("")
-	m.until("the drive is empty", func() bool { return m.drive("cd0") == drive{} })
+	m.until("the drive is empty", func() bool { return m.drive() == drive{} })
 	if left := m.mediums(); len(left) != 0 {
 		t.Errorf("QEMU still has the media %v open", left)
 	}
@@ -113,19 +113,19 @@ func TestMediumChanged(t *testing.T) {
 // A medium that cannot be had leaves the guest the one that it has, and is put in when it is there.
 func TestMediumMissing(t *testing.T) {
 	m, iso := keptTray(t)
-	first := m.drive("cd0").file
+	first := m.drive().file
 	late := filepath.Join(filepath.Dir(first), "late.iso")
 	m.insert(late)
 	status := m.waitFor("the change is refused", func(s runner.Status) bool { return len(s.Pending) == 1 })
 	if p := status.Pending[0]; p.Field != "cdroms.cd0" || p.Waiting {
 		t.Errorf("pending is %+v", p)
 	}
-	if got := m.drive("cd0"); got != (drive{file: first}) {
+	if got := m.drive(); got != (drive{file: first}) {
 		t.Errorf("drive has %+v, want %s", got, first)
 	}
 	iso("late")
 	m.waitFor("the change is done", noPending)
-	if got := m.drive("cd0"); got != (drive{file: late}) {
+	if got := m.drive(); got != (drive{file: late}) {
 		t.Errorf("drive has %+v, want %s", got, late)
 	}
 }
@@ -133,10 +133,10 @@ func TestMediumMissing(t *testing.T) {
 // A change waits for a guest that has locked the tray, and the newest one counts. What the guest ejects later is not put back.
 func TestTrayLocked(t *testing.T) {
 	m, iso := keptTray(t)
-	first, second, third := m.drive("cd0").file, iso("second"), iso("third")
+	first, second, third := m.drive().file, iso("second"), iso("third")
 	m.typeIn("l")
 	m.shows("L")
-	m.until("the tray is locked", func() bool { return m.drive("cd0").locked })
+	m.until("the tray is locked", func() bool { return m.drive().locked })
 
 	m.insert(second)
 	status := m.waitFor("the change waits", func(s runner.Status) bool { return len(s.Pending) == 1 })
@@ -145,24 +145,24 @@ func TestTrayLocked(t *testing.T) {
 	}
 	m.insert(third)
 	m.until("the newest medium is ready", func() bool { return slices.Equal(m.mediums(), []string{"first.iso", "third.iso"}) })
-	if got := m.drive("cd0"); got != (drive{file: first, locked: true}) {
+	if got := m.drive(); got != (drive{file: first, locked: true}) {
 		t.Errorf("drive has %+v, want %s", got, first)
 	}
 
 	m.typeIn("e")
 	m.shows("E")
 	m.waitFor("the change is done", noPending)
-	if got := m.drive("cd0"); got != (drive{file: third}) {
+	if got := m.drive(); got != (drive{file: third}) {
 		t.Errorf("drive has %+v, want %s", got, third)
 	}
 
 	m.typeIn("e")
 	m.shows("E")
-	m.until("the guest has opened the tray", func() bool { return m.drive("cd0").open })
+	m.until("the guest has opened the tray", func() bool { return m.drive().open })
 	// Another change makes sure that the runner has seen the tray's event, and looks at all fields again.
 	m.change(func(c *runner.Config) { c.Live.Disks = map[string]runner.LiveDisk{"none": {}} })
 	m.waitFor("the other change is refused", func(s runner.Status) bool { return len(s.Pending) == 1 })
-	if got := m.drive("cd0"); !got.open || got.file != third {
+	if got := m.drive(); !got.open || got.file != third {
 		t.Errorf("drive has %+v, want it open", got)
 	}
 }
@@ -170,10 +170,10 @@ func TestTrayLocked(t *testing.T) {
 // A change that is taken back while it waits is forgotten.
 func TestMediumTakenBack(t *testing.T) {
 	m, iso := keptTray(t)
-	first, second := m.drive("cd0").file, iso("second")
+	first, second := m.drive().file, iso("second")
 	m.typeIn("l")
 	m.shows("L")
-	m.until("the tray is locked", func() bool { return m.drive("cd0").locked })
+	m.until("the tray is locked", func() bool { return m.drive().locked })
 	m.insert(second)
 	m.waitFor("the change waits", func(s runner.Status) bool { return len(s.Pending) == 1 })
 	m.insert(first)
@@ -183,5 +183,5 @@ func TestMediumTakenBack(t *testing.T) {
 	}
 	m.typeIn("e")
 	m.shows("E")
-	m.until("the guest has opened the tray", func() bool { return m.drive("cd0").open })
+	m.until("the guest has opened the tray", func() bool { return m.drive().open })
 }

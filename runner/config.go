@@ -56,7 +56,10 @@ const (
 	// KindMachine: an alternative's "type" is a machine type; it works if this QEMU has it. An alias
 	// ("q35") is kept as the versioned name that it stands for.
 	KindMachine = "machine"
-	// KindFirmware: an alternative's "code" and "vars" are files; it works if both exist.
+	// KindFirmware: an alternative's "code" and "vars" are files; it works if both exist. Since 1.1 an alternative may say
+	// instead which firmware to look for among QEMU's firmware descriptors: "descriptor" is its interface ("uefi"),
+	// "architecture" and "machine" are what it has to run on ("x86_64", "pc-q35-*"), "with" and "without" are features, separated by
+	// blanks. It then has the "code" and "vars" of what was found.
 	KindFirmware = "firmware"
 	// KindAIO: an alternative's "aio" is io_uring, native or threads and "direct" is on or off
 	// (cache.direct); it works if the kernel and the file at Path take it.
@@ -65,6 +68,17 @@ const (
 	// <data dir>/uuid.txt has precedence.
 	KindUUID = "uuid"
 )
+
+// descriptorKey is what tells an alternative that is to be looked for from one that names files.
+const descriptorKey = "descriptor"
+
+// gives says whether an alternative has a value, or will have it once it has been looked for.
+func (c Choice) gives(a map[string]string, value string) bool {
+	if _, ok := a[value]; ok {
+		return true
+	}
+	return c.Kind == KindFirmware && a[descriptorKey] != "" && (value == "code" || value == "vars")
+}
 
 // Boot is what a QEMU process is started with.
 type Boot struct {

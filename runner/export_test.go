@@ -2,7 +2,10 @@ package runner
 
 import (
 	"context"
+	"log/slog"
 	"time"
+
+	"github.com/cuvee-vm/cuvee/runner/qmp"
 )
 
 // Hurry makes the VM look after things more often, and retry sooner. It has to be called before Run.
@@ -10,7 +13,7 @@ func (m *VM) Hurry() {
 	m.vm.pace = pace{
 		files: 20 * time.Millisecond, disks: 20 * time.Millisecond,
 		retryMin: 50 * time.Millisecond, retryMax: 200 * time.Millisecond,
-		settle: 25 * time.Millisecond, repeat: time.Minute,
+		settle: 25 * time.Millisecond, powerdown: 50 * time.Millisecond, repeat: time.Minute,
 	}
 }
 
@@ -23,8 +26,16 @@ func (m *VM) Execute(ctx context.Context, command string, args, result any) erro
 	return g.monitor.Execute(ctx, command, args, result)
 }
 
+// Subscribe returns QEMU's events, of a running VM.
+func (m *VM) Subscribe() <-chan qmp.Event { return m.vm.gauge.Load().monitor.Subscribe(1000).Events() }
+
 // AgentAnswered is what the guest agent's client will call.
 func (m *VM) AgentAnswered() { m.vm.report.happened(agentAnswered, ReasonBooted, "") }
+
+// FollowFast is FollowConfig with a short interval.
+func FollowFast(ctx context.Context, path string) (*Config, <-chan *Config, error) {
+	return followConfig(ctx, path, slog.New(slog.DiscardHandler), 5*time.Millisecond)
+}
 
 // LifeRow is a row of the table of a VM's life.
 type LifeRow struct {

@@ -104,6 +104,17 @@ func testKilledRunner(t *testing.T, user *runner.User) {
 		}
 		unix.Close(fd)
 	}
+	// Neither its lock nor its sockets are in the way of the next one.
+	ctx, cancel := context.WithCancel(t.Context())
+	c.Live.PowerdownTimeout = 0
+	end, err := runner.Run(ctx, c, runner.Options{Observe: func(s runner.State) {
+		if s == runner.Booting {
+			cancel()
+		}
+	}})
+	if err != nil || end != runner.EndForced {
+		t.Errorf("after that a run ends with %q, error %v", end, err)
+	}
 }
 
 // childrenOf returns the children of a process as pidfds, which become readable when they end. They

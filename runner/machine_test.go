@@ -88,8 +88,12 @@ func (m *machine) waitFor(what string, condition func(runner.Status) bool) runne
 // until waits until something is so that nobody tells.
 func (m *machine) until(what string, condition func() bool) {
 	m.t.Helper()
-	for deadline := time.Now().Add(runTime); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	tick, timeout := time.NewTicker(5*time.Millisecond), time.After(runTime)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-timeout:
 			m.t.Fatalf("timed out waiting until %s", what)
 		}
 	}

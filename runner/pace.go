@@ -10,17 +10,20 @@ type pace struct {
 	retryMin, retryMax time.Duration
 	// settle is how long a guest has to run after an I/O error until that is over. It is less than retryMin.
 	settle time.Duration
+	// powerdown is how often a guest is asked again to shut down: one that is just booting does not listen yet.
+	powerdown time.Duration
 	// repeat is how often the same error of a disk is told.
 	repeat time.Duration
 }
 
 var defaultPace = pace{
-	files:    2 * time.Second,
-	disks:    10 * time.Second,
-	retryMin: time.Second,
-	retryMax: time.Minute,
-	settle:   500 * time.Millisecond,
-	repeat:   time.Minute,
+	files:     2 * time.Second,
+	disks:     10 * time.Second,
+	retryMin:  time.Second,
+	retryMax:  time.Minute,
+	settle:    500 * time.Millisecond,
+	powerdown: 3 * time.Second,
+	repeat:    time.Minute,
 }
 
 // after returns the pause that follows one, 0 being none.

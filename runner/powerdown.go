@@ -7,12 +7,8 @@ import (
 	"time"
 )
 
-const (
-	// powerdownRepeat is how often the guest is asked again: one that is just booting does not listen yet.
-	powerdownRepeat = 3 * time.Second
-	// quitTimeout is how long QEMU may take to end when it is told to: it writes back what is buffered.
-	quitTimeout = 5 * time.Second
-)
+// quitTimeout is how long QEMU may take to end when it is told to: it writes back what is buffered.
+const quitTimeout = 5 * time.Second
 
 // supervise waits for the end of QEMU, or for the request to end it, and calls terminating then.
 func (v *vm) supervise(ctx context.Context, terminating func()) (End, error) {
@@ -29,7 +25,11 @@ func (v *vm) supervise(ctx context.Context, terminating func()) (End, error) {
 		}
 	}
 	terminating()
+	before, _ := v.report.status.get()
 	v.report.happened(stopRequested, ReasonTerminating, "")
+	if before.State == Paused && before.IOError == nil {
+		v.letGo(context.WithoutCancel(ctx))
+	}
 	if v.powerdown(context.WithoutCancel(ctx)) {
 		return v.ended(EndRequested)
 	}
@@ -38,6 +38,13 @@ func (v *vm) supervise(ctx context.Context, terminating func()) (End, error) {
 		return EndRequested, nil
 	}
 	return EndForced, nil
+}
+
+// letGo lets a guest run that was stopped for something else than an I/O error, as only then it can shut down.
+func (v *vm) letGo(ctx context.Context) {
+	if err := v.monitor.Execute(ctx, "cont", nil, nil); err != nil {
+		v.log.Warn("cannot let the guest go on", "error", err)
+	}
 }
 
 // monitorLost reports the loss of the monitor, unless it is only how the end of QEMU shows first.
@@ -72,38 +79,46 @@ func (v *vm) lastEvents() shutdown {
 	}
 }
 
-// powerdown asks the guest to shut down, again and again, and reports whether QEMU ended within the powerdown timeout.
+// powerdown asks the guest to shut down, again and again, and reports whether QEMU ended within the powerdown timeout. That
+// counts from now on, and may change meanwhile.
 func (v *vm) powerdown(ctx context.Context) bool {
 	ctx, cancel := v.forcible(ctx)
 	defer cancel()
 	begin := time.Now()
-	for {
-		left := time.Until(begin.Add(v.powerdownTimeout()))
-		if left <= 0 || ctx.Err() != nil {
+	for ctx.Err() == nil && v.monitor.Err() == nil {
+		cfg, changed := v.newest.get()
+		left := time.Until(begin.Add(time.Duration(cfg.Live.PowerdownTimeout) * time.Second))
+		if left <= 0 {
 			return false
 		}
-		if v.ask(ctx, min(left, powerdownRepeat)) {
+		v.ask(ctx, left)
+		select {
+		case <-v.qemu.exited:
 			return true
-		}
-		if v.monitor.Err() != nil {
-			return false
+		case <-changed:
+		case <-ctx.Done():
+		case <-v.monitor.Done():
+			return v.wentAway()
+		case <-time.After(min(left, v.pace.powerdown)):
 		}
 	}
+	return false
 }
 
-// ask asks once, and reports whether QEMU ended within the given time.
-func (v *vm) ask(ctx context.Context, wait time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, wait)
+// ask presses the power button of the guest.
+func (v *vm) ask(ctx context.Context, left time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	if err := v.monitor.Execute(ctx, "system_powerdown", nil, nil); err != nil {
 		v.log.Debug("cannot ask the guest to shut down", "error", err)
 	}
-	return v.qemu.wait(ctx)
 }
 
-func (v *vm) powerdownTimeout() time.Duration {
-	c, _ := v.newest.get()
-	return time.Duration(c.Live.PowerdownTimeout) * time.Second
+// wentAway says whether the loss of the monitor was the end of QEMU.
+func (v *vm) wentAway() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), exitDelay)
+	defer cancel()
+	return v.qemu.wait(ctx)
 }
 
 // quit ends QEMU without the guest: by QMP, by signal if there is no monitor, and by force if it does not go.

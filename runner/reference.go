@@ -107,8 +107,9 @@ func (c *Config) Check() error {
 		if r.fd {
 			continue
 		}
-		has := func(a map[string]string) bool { _, ok := a[r.value]; return ok }
-		if !slices.ContainsFunc(c.Resolve[r.name].Alternatives, has) {
+		choice := c.Resolve[r.name]
+		has := func(a map[string]string) bool { return choice.gives(a, r.value) }
+		if !slices.ContainsFunc(choice.Alternatives, has) {
 			faults = append(faults, fmt.Errorf("%w: %s", ErrReference, r))
 		}
 	}

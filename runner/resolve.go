@@ -7,6 +7,9 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
+
+	"github.com/cuvee-vm/cuvee/runner/firmware"
 )
 
 // ErrNoAlternative says that no alternative of a choice works where the VM runs.
@@ -49,16 +52,35 @@ func (v *vm) choose(ctx context.Context, name string, c Choice) (map[string]stri
 	}
 	var faults []error
 	for _, a := range c.Alternatives {
-		if err := v.try(ctx, c, keptChoice{Values: a}); err != nil {
+		values, err := v.found(c, a)
+		if err == nil {
+			err = v.try(ctx, c, keptChoice{Values: values})
+		}
+		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
 		if c.Keep {
-			v.kept.put(name, keptChoice{From: a, Values: a})
+			v.kept.put(name, keptChoice{From: a, Values: values})
 		}
-		return a, nil
+		return values, nil
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNoAlternative, errors.Join(faults...))
+}
+
+// found returns the values of an alternative, with those that have to be looked for.
+func (v *vm) found(c Choice, a map[string]string) (map[string]string, error) {
+	if c.Kind != KindFirmware || a[descriptorKey] == "" {
+		return a, nil
+	}
+	files, err := firmware.Find(firmware.Directories, firmware.Query{
+		Interface: a[descriptorKey], Architecture: a["architecture"], Machine: a["machine"],
+		With: strings.Fields(a["with"]), Without: strings.Fields(a["without"]),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"code": files.Code, "vars": files.Vars}, nil
 }
 
 func (v *vm) chooseUUID(c Choice) (map[string]string, error) {

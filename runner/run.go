@@ -74,8 +74,8 @@ type vm struct {
 // live is the run from its start to the end of all that belongs to it.
 func (v *vm) live(ctx context.Context) (End, error) {
 	defer v.cleanup()
-	v.report.begin()
 	v.takeConfigs()
+	v.report.begin()
 	if err := v.start(ctx); err != nil {
 		if v.stopRequested(ctx) {
 			return EndCalledOff, nil

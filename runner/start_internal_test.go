@@ -13,10 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readConfig reads a config of the corpus for a directory.
+// readConfig reads a config of the corpus, of format 1.0 if it names no other, for a directory.
 func readConfig(t *testing.T, name, dir string) *Config {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "config", "1.0", name+".json"))
+	if !strings.Contains(name, "/") {
+		name = "1.0/" + name
+	}
+	data, err := os.ReadFile(filepath.Join("testdata", "config", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +77,16 @@ func query[T any](t *testing.T, v *vm, command string, args any) T {
 
 // A VM with everything is what its config says when its guest begins to run.
 func TestStartFull(t *testing.T) {
+	for _, format := range []string{"1.0", "1.1"} {
+		t.Run(format, func(t *testing.T) { testStartFull(t, format+"/full") })
+	}
+}
+
+func testStartFull(t *testing.T, name string) {
+	t.Helper()
 	dir := t.TempDir()
 	writeInputs(t, dir)
-	v, warnings := startVM(t, readConfig(t, "full", dir))
+	v, warnings := startVM(t, readConfig(t, name, dir))
 	if warnings.Len() != 0 {
 		t.Errorf("warnings:\n%s", warnings)
 	}
@@ -127,6 +137,40 @@ func TestStartFull(t *testing.T) {
 	v.cleanup()
 	if _, err := os.Stat(filepath.Join(dir, "run", "cloud-init.img")); !os.IsNotExist(err) {
 		t.Errorf("cloud-init disk is still there: %v", err)
+	}
+}
+
+// What is new in 1.1 is there when the guest begins to run, too.
+func TestStartLive(t *testing.T) {
+	dir := t.TempDir()
+	writeInputs(t, dir)
+	v, _ := startVM(t, readConfig(t, "1.1/full", dir))
+	type throttled struct {
+		QDev     string `json:"qdev"`
+		Inserted *struct {
+			BPS, IOPS int64
+			Max       int64 `json:"iops_max"`
+		} `json:"inserted"`
+	}
+	for _, b := range query[[]throttled](t, v, "query-block", nil) {
+		if deviceID(b.QDev) == "disk-0" && (b.Inserted.BPS != 104857600 || b.Inserted.IOPS != 1000 || b.Inserted.Max != 2000) {
+			t.Errorf("limits are %+v", *b.Inserted)
+		}
+	}
+	requested := query[int64](t, v, "qom-get", map[string]string{"path": "/machine/peripheral/vmem0", "property": "requested-size"})
+	if requested != 128<<20 {
+		t.Errorf("virtio-mem is asked for %d bytes", requested)
+	}
+	if got := v.values.Resolve["firmware"]["code"]; got == "" {
+		t.Error("no firmware was found")
+	}
+	status, _ := v.report.status.get()
+	want := []PendingChange{{Field: "memory.vmem0", Waiting: true, Message: "the guest has taken 0 of 134217728 bytes"}}
+	if diff := cmp.Diff(want, status.Pending); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+	if status.Reset != "2026-01-01T00:00:00Z" || status.Resets != 0 {
+		t.Errorf("reset is %q, done %d times", status.Reset, status.Resets)
 	}
 }
 

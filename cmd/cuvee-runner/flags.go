@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cuvee-vm/cuvee/runner"
+	"github.com/cuvee-vm/cuvee/runner/cluster"
 )
 
 // version is set by the build.
@@ -21,10 +22,11 @@ const exitUsage = 2
 
 // options are what the command line and the environment say.
 type options struct {
-	config  string
-	listen  string
-	level   slog.Level
-	version bool
+	config      string
+	credentials string
+	listen      string
+	level       slog.Level
+	version     bool
 }
 
 const help = `Run one virtual machine as its configuration says, and follow the configuration as it changes.
@@ -56,6 +58,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	flags.SetOutput(out)
 	flags.Usage = func() { fmt.Fprint(out, help+"\n"+flags.FlagUsages()) }
 	flags.StringVarP(&o.config, "config", "c", "/etc/opt/vmrunner/config.json", "the VM's configuration, which is followed")
+	flags.StringVar(&o.credentials, "credentials", cluster.CredentialsDir, "the directory with the service account's token and ca.crt")
 	flags.StringVar(&o.listen, "listen", ":9477", "where /healthz, /readyz and /metrics are served; another port is used if this one is taken; empty for nowhere")
 	flags.TextVar(&o.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	flags.BoolVar(&o.version, "version", false, "print the version and the format of configurations")

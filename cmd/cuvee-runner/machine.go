@@ -17,7 +17,9 @@ const leastRun = 10 * time.Second
 
 // machine is the VM with its newest config. It may be run several times.
 type machine struct {
-	log     *slog.Logger
+	log *slog.Logger
+	// vmLog is for the VM, which names itself.
+	vmLog   *slog.Logger
 	changes <-chan *runner.Config
 
 	// end ends QEMU at once. It may be called more than once.
@@ -34,8 +36,9 @@ type machine struct {
 
 func newMachine(first *runner.Config, changes <-chan *runner.Config, log *slog.Logger) *machine {
 	force := make(chan struct{})
+	log = log.With("namespace", first.Boot.Namespace)
 	m := &machine{
-		log: log.With("namespace", first.Boot.Namespace), changes: changes,
+		log: log.With("vm", first.Boot.Name), vmLog: log, changes: changes,
 		force: force, end: sync.OnceFunc(func() { close(force) }),
 	}
 	m.newest.Store(first)
@@ -49,7 +52,7 @@ func (m *machine) renew() {
 	defer m.mu.Unlock()
 	m.changed = make(chan *runner.Config, 1)
 	m.vm.Store(runner.New(m.newest.Load(), runner.Options{
-		Logger:   m.log,
+		Logger:   m.vmLog,
 		Configs:  m.changed,
 		Force:    m.force,
 		ProbeKVM: m.probeKVM,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -21,8 +20,8 @@ type place struct {
 }
 
 // newPlace finds it out, or returns cluster.ErrNoCluster.
-func newPlace(c *runner.Config) (*place, error) {
-	credentials, err := cluster.InCluster()
+func newPlace(credentialsDir string, c *runner.Config) (*place, error) {
+	credentials, err := cluster.InCluster(credentialsDir)
 	if err != nil {
 		return nil, err
 	}
@@ -39,19 +38,18 @@ func newPlace(c *runner.Config) (*place, error) {
 
 // runIn runs the VM in a cluster: reports about it, holds its lease, and does what is due when its guest has shut down.
 func (m *machine) runIn(ctx context.Context, p *place) (int, error) {
-	log := m.log.With("vm", p.vm.Name)
 	vm := m.vm.Load()
 	told := make(chan struct{})
 	telling, enough := context.WithCancel(context.Background())
 	go func() {
 		defer close(told)
-		p.tell(telling, m, vm, log)
+		p.tell(telling, m, vm)
 	}()
 	// The last status and events are sent before the process ends.
 	defer func() { enough(); <-told }()
 
 	begun := time.Now()
-	end, err := p.runLeased(ctx, m, log)
+	end, err := p.runLeased(ctx, m)
 	if err != nil || end != runner.EndGuest {
 		code := runner.ExitCode(end, err)
 		if errors.Is(err, cluster.ErrLeaseLost) {
@@ -63,16 +61,16 @@ func (m *machine) runIn(ctx context.Context, p *place) (int, error) {
 		Client: p.client, VM: p.vm, Pod: p.pod,
 		Stops: m.newest.Load().Live.GuestShutdownStops,
 		Ran:   time.Since(begun),
-		Log:   log,
+		Log:   m.log,
 	}.Follow(ctx)
 	return runner.ExitStopped, nil
 }
 
 // tell reports the status and the events until the context ends.
-func (p *place) tell(ctx context.Context, m *machine, vm *runner.VM, log *slog.Logger) {
+func (p *place) tell(ctx context.Context, m *machine, vm *runner.VM) {
 	var all sync.WaitGroup
-	all.Go(func() { cluster.NewReporter(p.client, p.vm, vm, m.ram, version, log).Run(ctx) })
-	all.Go(func() { cluster.NewEventWriter(p.client, p.vm, p.pod, vm, log).Run(ctx) })
+	all.Go(func() { cluster.NewReporter(p.client, p.vm, vm, m.ram, version, m.log).Run(ctx) })
+	all.Go(func() { cluster.NewEventWriter(p.client, p.vm, p.pod, vm, m.log).Run(ctx) })
 	all.Wait()
 }
 
@@ -80,17 +78,17 @@ func (p *place) tell(ctx context.Context, m *machine, vm *runner.VM, log *slog.L
 const releaseTimeout = 2 * time.Second
 
 // runLeased runs the VM while it has its lease, if it needs one.
-func (p *place) runLeased(ctx context.Context, m *machine, log *slog.Logger) (runner.End, error) {
+func (p *place) runLeased(ctx context.Context, m *machine) (runner.End, error) {
 	o := m.newest.Load().Boot.Lease
 	if o == nil {
 		return m.vm.Load().Run(ctx)
 	}
 	lease := cluster.NewLease(p.client, p.vm, p.pod, cluster.LeaseOptions{
 		Name: o.Name, Duration: time.Duration(o.Duration) * time.Second, Strict: o.Strict,
-	}, log)
+	}, m.log)
 	if err := lease.Acquire(ctx); err != nil {
 		// A stop was requested before there was anything to stop.
-		log.Info("start is called off", "error", err)
+		m.log.Info("start is called off", "error", err)
 		return runner.EndCalledOff, nil
 	}
 	holding, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -111,7 +109,7 @@ func (p *place) runLeased(ctx context.Context, m *machine, log *slog.Logger) (ru
 	releasing, done := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer done()
 	if err := lease.Release(releasing); err != nil {
-		log.Warn("lease is not given back, the next runner has to wait for its end", "error", err)
+		m.log.Warn("lease is not given back, the next runner has to wait for its end", "error", err)
 	}
 	return end, err
 }

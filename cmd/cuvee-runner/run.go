@@ -57,10 +57,10 @@ func (o *options) run(log *slog.Logger) (int, error) {
 	}
 	defer stop()
 
-	where, err := newPlace(first)
+	where, err := newPlace(o.credentials, first)
 	switch {
 	case errors.Is(err, cluster.ErrNoCluster):
-		log.Info("no cluster: status and events are written nowhere, and no lease is held")
+		m.log.Info("no cluster: status and events are written nowhere, and no lease is held")
 		return m.runAlone(ctx)
 	case err != nil:
 		return runner.ExitFailed, err

@@ -22,8 +22,8 @@ import (
 // ErrNoCluster says that this process does not run in a pod.
 var ErrNoCluster = errors.New("not in a cluster")
 
-// credentialsDir is where kubelet puts what a pod's service account needs.
-const credentialsDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+// CredentialsDir is where kubelet puts what a pod's service account needs, unless the pod says otherwise.
+const CredentialsDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // timeout is how long one request may take. Nothing that is asked for here takes the API server long.
 const timeout = 10 * time.Second
@@ -50,16 +50,16 @@ type Credentials struct {
 	TokenFile, CAFile string
 }
 
-// InCluster returns the credentials of the pod that this process runs in, or ErrNoCluster.
-func InCluster() (Credentials, error) {
+// InCluster returns the credentials in a directory of the pod that this process runs in, or ErrNoCluster.
+func InCluster(dir string) (Credentials, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
 		return Credentials{}, ErrNoCluster
 	}
 	return Credentials{
 		Server:    "https://" + net.JoinHostPort(host, port),
-		TokenFile: filepath.Join(credentialsDir, "token"),
-		CAFile:    filepath.Join(credentialsDir, "ca.crt"),
+		TokenFile: filepath.Join(dir, "token"),
+		CAFile:    filepath.Join(dir, "ca.crt"),
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -86,7 +87,7 @@ func (c *conditions) paused(s runner.Status, since time.Time) condition {
 	if s.State != runner.Paused {
 		return c.set(conditionPaused, false, "NotPaused", "", since)
 	}
-	reason, message := word(s.Reason), s.Message
+	reason, message := cmp.Or(word(s.Reason), "VmPaused"), s.Message
 	if e := s.IOError; e != nil {
 		reason = "IOError"
 		if e.NoSpace {

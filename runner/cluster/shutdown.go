@@ -9,7 +9,7 @@ import (
 
 // leastRun is how long a VM shall run at least before another run of it begins, so that a guest that shuts down at
 // once keeps no cluster busy.
-const leastRun = 30 * time.Second
+const leastRun = 10 * time.Second
 
 // GuestShutdown is what follows when a guest has shut itself down.
 type GuestShutdown struct {

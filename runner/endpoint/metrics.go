@@ -48,7 +48,8 @@ func (t *text) status(s runner.Status, version string) {
 	}
 	t.single("cuvee_vm_cpus", gauge, "The CPUs that the guest has.", float64(s.CPUs))
 	t.single("cuvee_vm_memory_bytes", gauge, "The RAM that the balloon leaves to the guest.", float64(s.RAM))
-	t.single("cuvee_vm_resets_total", counter, "Resets and reboots of the guest.", float64(s.Resets))
+	t.single("cuvee_vm_resets_total", counter, "Resets of the guest from outside.", float64(s.Resets))
+	t.single("cuvee_vm_reboots_total", counter, "Resets of the guest by itself.", float64(s.Reboots))
 	t.single("cuvee_vm_pending_changes", gauge, "Fields of the configuration that the running VM does not comply with yet.", float64(len(s.Pending)))
 }
 

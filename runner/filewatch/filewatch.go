@@ -59,7 +59,7 @@ func look(paths []string) []identity {
 		}
 		seen[i] = identity{size: info.Size(), mtime: info.ModTime().UnixNano()}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			seen[i].device, seen[i].inode = uint64(stat.Dev), stat.Ino
+			seen[i].device, seen[i].inode = stat.Dev, stat.Ino
 		}
 	}
 	return seen
