@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A server in the guest is reached at a forwarded port of this machine, by nobody but this machine.
+func TestRunForwards(t *testing.T) {
+	t.Parallel()
+	const said = "Hello from inside"
+	h := newHome(t)
+	port := freePort(t)
+	vm := strings.NewReplacer(
+		"      - user: {}\n", fmt.Sprintf("      - user: {forward: [{port: %d, guestPort: 8080}]}\n", port),
+		"        - echo Hello from a virtual machine that was a YAML file a moment ago\n",
+		"        - mkdir /tmp/www && echo "+said+" >/tmp/www/index.html && httpd -p 8080 -h /tmp/www\n",
+	).Replace(readFile(t, "../../examples/hello.yaml"))
+	run := h.start(t, "-f", h.write(t, vm), "--disk", "system="+guestDisk(t))
+	// The address comes by DHCP, while the guest goes on.
+	run.waitFor(t, "eth0: 10.0.2.15")
+	run.waitFor(t, "cuvee-demo: ready")
+
+	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/index.html", port))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, run.out)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(string(body)); got != said {
+		t.Errorf("guest says %q, want %q", got, said)
+	}
+	// Another address of the loopback, as one that the network could reach.
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", port))
+	if err == nil {
+		conn.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("connection to another address than 127.0.0.1: %v, want a refusal", err)
+	}
+	run.signal(t, syscall.SIGTERM)
+	run.ends(t, 0, "asking the guest to power down")
+}
+
+// freePort finds a port that nothing listens at, below those that Linux gives out by itself.
+func freePort(t *testing.T) int {
+	t.Helper()
+	const first, count = 20000, 10000
+	for i := range count {
+		port := first + (os.Getpid()+i)%count
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}
