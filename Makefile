@@ -41,6 +41,16 @@ bench-render: ## Measure rendering; prints lines of "figure NAME VALUE UNIT"
 	@tools/need.sh test
 	@./bench/render.sh
 
+.PHONY: bench-runner
+bench-runner: ## Measure the runner and what it runs; prints lines of "figure NAME VALUE UNIT"
+	@tools/need.sh test
+	@./bench/runner.sh
+
+.PHONY: bench-libvirt
+bench-libvirt: ## Measure the start of a VM against libvirt, which it installs; takes root
+	@tools/need.sh test
+	@./bench/libvirt.sh
+
 .PHONY: build
 build: ## Build bin/cuvee
 	@go build -o bin/cuvee ./cmd/cuvee

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -26,20 +27,12 @@ func (v *vm) startBare(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	begin := time.Now()
-	ours, theirs, err := v.sockets()
+	var said bytes.Buffer
+	ours, cmd, err := v.startQEMU(ctx, &said)
 	if err != nil {
 		return 0, err
 	}
 	defer closeAll(ours)
-	cmd := exec.CommandContext(ctx, v.program, v.argv...)
-	cmd.ExtraFiles = theirs
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	err = cmd.Start()
-	closeAll(theirs)
-	if err != nil {
-		return 0, err
-	}
 	err = letRun(ours[v.monitor()])
 	took := time.Since(begin)
 	cancel()
@@ -49,6 +42,25 @@ func (v *vm) startBare(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("%w\n%s", err, said.String())
 	}
 	return took, nil
+}
+
+// startQEMU starts QEMU with the runner's arguments; it waits for its monitor to let the guest run. The sockets are the
+// other ends of those that it has.
+func (v *vm) startQEMU(ctx context.Context, said io.Writer) (ours []*os.File, cmd *exec.Cmd, err error) {
+	ours, theirs, err := v.sockets()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd = exec.CommandContext(ctx, v.program, v.argv...)
+	cmd.ExtraFiles = theirs
+	cmd.Stderr = said
+	err = cmd.Start()
+	closeAll(theirs)
+	if err != nil {
+		closeAll(ours)
+		return nil, nil, err
+	}
+	return ours, cmd, nil
 }
 
 // letRun does the least that has to be done over QMP (https://www.qemu.org/docs/master/interop/qmp-spec.html): read the

@@ -23,12 +23,12 @@ type vm struct {
 }
 
 // prepare renders the VM as for "cuvee run", and starts it once: what stays from that is there for every further start.
-func prepare(ctx context.Context, root, dir string) (*vm, error) {
-	set, err := render.Load(render.Source{Module: os.DirFS(root), Package: "templates/vm/local"})
+func prepare(ctx context.Context, o options, name, dir string) (*vm, error) {
+	set, err := render.Load(render.Source{Module: os.DirFS(o.root), Package: "templates/vm/local"})
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(root, "bench/testdata/start.yaml")
+	file := filepath.Join(o.root, "bench/testdata", name)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func prepare(ctx context.Context, root, dir string) (*vm, error) {
 		"dataDir":     filepath.Join(dir, "data"),
 		"runtimeDir":  filepath.Join(dir, "runtime"),
 		"imageDir":    dir,
-		"accelerator": "tcg",
+		"accelerator": o.accelerator,
 	}}})
 	if err != nil {
 		return nil, err

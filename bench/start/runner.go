@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cuvee-vm/cuvee/runner/qmp"
+)
+
+// measureRunner prints the figures of the program cuvee-runner; bench/runner.sh says what they are.
+func measureRunner(ctx context.Context, o options, dir string) error {
+	info, err := os.Stat(o.runner)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("figure runner.binary.mib %.1f MiB\n", mib(info.Size()))
+	vm, err := prepare(ctx, o, "start.yaml", dir)
+	if err != nil {
+		return err
+	}
+	config, err := vm.writeConfig(dir)
+	if err != nil {
+		return err
+	}
+	if err := vm.compareStarts(ctx, o, config); err != nil {
+		return err
+	}
+	if err := vm.measureQMP(ctx, o.commands); err != nil {
+		return fmt.Errorf("QMP: %w", err)
+	}
+	if o.idle == 0 {
+		return nil
+	}
+	return measureIdle(ctx, o, filepath.Join(dir, "idle"))
+}
+
+// compareStarts starts the runner's process and a QEMU without it in turns.
+func (v *vm) compareStarts(ctx context.Context, o options, config string) error {
+	ratios, ours, bare, err := pairs(o.pairs,
+		func() (time.Duration, error) {
+			p, err := startProcess(ctx, o.runner, config)
+			if err != nil {
+				return 0, fmt.Errorf("start of the runner: %w", err)
+			}
+			p.end()
+			return p.took, nil
+		},
+		func() (time.Duration, error) {
+			took, err := v.startBare(ctx)
+			if err != nil {
+				return 0, fmt.Errorf("start of QEMU: %w", err)
+			}
+			return took, nil
+		})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("figure runner.start.vs_qemu %.3f x\n", ratios)
+	fmt.Printf("figure runner.start.ms %.1f ms\n", ours)
+	fmt.Printf("figure runner.start.qemu.ms %.1f ms\n", bare)
+	return nil
+}
+
+// measureQMP asks a QEMU whose guest runs for its status, again and again.
+func (v *vm) measureQMP(ctx context.Context, commands int) error {
+	// The runner has taken its own along.
+	if err := write(v.config.Boot.NoCloud.Image, v.image); err != nil {
+		return err
+	}
+	ours, cmd, err := v.startQEMU(ctx, io.Discard)
+	if err != nil {
+		return err
+	}
+	defer closeAll(ours)
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	conn, err := net.FileConn(ours[v.monitor()])
+	if err != nil {
+		return err
+	}
+	monitor := qmp.New(conn)
+	if err := monitor.ConnectContext(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = monitor.Disconnect() }()
+	if err := monitor.Execute(ctx, "cont", nil, nil); err != nil {
+		return err
+	}
+	took := make([]float64, commands)
+	for i := range took {
+		begin := time.Now()
+		if err := monitor.Execute(ctx, "query-status", nil, nil); err != nil {
+			return err
+		}
+		took[i] = time.Since(begin).Seconds() * 1e3
+	}
+	slices.Sort(took)
+	fmt.Printf("figure qmp.p50.ms %.3f ms\n", took[len(took)/2])
+	fmt.Printf("figure qmp.p99.ms %.3f ms\n", took[len(took)*99/100])
+	return nil
+}
+
+// measureIdle runs a VM of 1 CPU and 1 GiB with a display, and looks at it after a while.
+func measureIdle(ctx context.Context, o options, dir string) error {
+	vm, err := prepare(ctx, o, "idle.yaml", dir)
+	if err != nil {
+		return err
+	}
+	config, err := vm.writeConfig(dir)
+	if err != nil {
+		return err
+	}
+	p, err := startProcess(ctx, o.runner, config)
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	// What is done once after the start is not idling.
+	if err := pause(ctx, o.idle/2); err != nil {
+		return err
+	}
+	before, err := cpuTime(p.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := pause(ctx, o.idle); err != nil {
+		return err
+	}
+	after, err := cpuTime(p.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("figure runner.idle.cpu_percent %.3f %%\n", 100*(after-before).Seconds()/time.Since(begin).Seconds())
+	return p.printMemory()
+}
+
+// printMemory prints what the two processes have in memory.
+func (p *runnerProcess) printMemory() error {
+	runner, err := memoryOf(p.cmd.Process.Pid, 0)
+	if err != nil {
+		return err
+	}
+	qemu, err := memoryOf(p.qemu, idleRAM)
+	if err != nil {
+		return err
+	}
+	if qemu.guest == 0 {
+		return fmt.Errorf("QEMU has no mapping of %d bytes, the guest's RAM", idleRAM)
+	}
+	fmt.Printf("figure runner.rss.mib %.1f MiB\n", mib(runner.rss))
+	fmt.Printf("figure vm.overhead.mib %.1f MiB\n", mib(runner.pss+qemu.pss))
+	fmt.Printf("figure vm.overhead.qemu.mib %.1f MiB\n", mib(qemu.pss))
+	fmt.Printf("figure vm.overhead.guest_used.mib %.1f MiB\n", mib(qemu.guest))
+	return nil
+}
+
+// pause waits for the passing of time, which is what idling is.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// awaitEnd waits until a process that is not this one's child is gone.
+func awaitEnd(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+}
