@@ -29,6 +29,9 @@ func measureLibvirt(ctx context.Context, o options, dir string) error {
 	if err != nil {
 		return err
 	}
+	if err := vm.firstProcess(ctx, o.runner, config); err != nil {
+		return fmt.Errorf("first start of the process: %w", err)
+	}
 	domain, err := vm.writeDomain(dir)
 	if err != nil {
 		return err

@@ -19,8 +19,11 @@ const idleRAM = 1 << 30
 // not that of the clock's ticks, of which an idle process may use none.
 func cpuTime(pid int) (time.Duration, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(files) == 0 {
-		return 0, fmt.Errorf("process %d has no schedstat (%v)", pid, err)
+	if err != nil {
+		return 0, err
+	}
+	if len(files) == 0 {
+		return 0, fmt.Errorf("process %d has no schedstat", pid)
 	}
 	var sum time.Duration
 	for _, name := range files {

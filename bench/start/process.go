@@ -59,6 +59,26 @@ func startProcess(ctx context.Context, program, config string) (*runnerProcess, 
 	return p, nil
 }
 
+// firstProcess starts the program once, and waits until it has kept its choices, which it completes when the guest runs.
+func (v *vm) firstProcess(ctx context.Context, program, config string) error {
+	p, err := startProcess(ctx, program, config)
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		kept, err := os.ReadFile(filepath.Join(v.config.Boot.DataDir, "resolved.json"))
+		if err != nil || bytes.Contains(kept, []byte(`"qemu"`)) {
+			return err
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("the machine type is not kept: %w", err)
+		}
+	}
+}
+
 // awaitBooting reads the log up to the message that comes after cont, and returns what it has read.
 func awaitBooting(log io.Reader) ([]byte, error) {
 	var said bytes.Buffer

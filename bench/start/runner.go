@@ -44,6 +44,9 @@ func measureRunner(ctx context.Context, o options, dir string) error {
 
 // compareStarts starts the runner's process and a QEMU without it in turns.
 func (v *vm) compareStarts(ctx context.Context, o options, config string) error {
+	if err := v.firstProcess(ctx, o.runner, config); err != nil {
+		return fmt.Errorf("first start of the process: %w", err)
+	}
 	ratios, ours, bare, err := pairs(o.pairs,
 		func() (time.Duration, error) {
 			p, err := startProcess(ctx, o.runner, config)
