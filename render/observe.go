@@ -31,7 +31,7 @@ func (s *Set) RenderObserving(in Input, cluster []Document) (*Result, error) {
 
 // lookups are what the templates want to see for an input.
 func (s *Set) lookups(in Input) (map[string]Lookup, error) {
-	clean, _ := s.Check(in.Document)
+	clean, _ := s.check(in.Document)
 	var out map[string]Lookup
 	return out, decode(s.fill(clean, in), "observe", &out)
 }

@@ -85,7 +85,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if len(docs) != 1 {
 		return fmt.Errorf("%d VirtualMachines in the input, want one", len(docs))
 	}
-	if _, faults := set.Check(docs[0]); len(faults) > 0 {
+	if faults := set.Check(docs[0]); len(faults) > 0 {
 		return faults
 	}
 	host, err := f.host(docs[0])
