@@ -216,6 +216,11 @@ func TestSiteRefused(t *testing.T) {
 			"package vm\nsettings: {\n",
 			`load templates: lab/a.cue:2:13: expected '}', found 'EOF'`,
 		},
+		"NoPackage": {
+			"a file that is for no kind at all would silently do nothing",
+			"settings: vm: maximumCpus: 4\n",
+			`read site files: lab/a.cue has no package clause, want: package vm`,
+		},
 		"OtherPackage": {
 			"files that are for no kind that is loaded would silently do nothing",
 			"package vms\n",
