@@ -60,7 +60,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.bind(cmd.Flags())
-	cmd.Flags().StringArrayVar(&f.disks, "disk", nil, "`NAME=FILE`: a file or block device for the disk of this name (name, or disk-n if it has none); may be repeated")
+	cmd.Flags().StringArrayVar(&f.disks, "disk", nil, "as `NAME=FILE`, a file or block device for the disk of this name (name, or disk-n if it has none); may be repeated")
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "where the VM's data is kept")
 	cmd.Flags().StringVar(&f.accel, "accel", "auto", "kvm, tcg, or auto: kvm where a guest runs under it")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell what the runner does")
