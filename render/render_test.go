@@ -3,6 +3,7 @@ package render_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -261,5 +262,33 @@ func TestLocalTapIsUserNetwork(t *testing.T) {
 		if bytes.Contains([]byte(text), []byte(no)) {
 			t.Errorf("%s in:\n%s", no, text)
 		}
+	}
+}
+
+// Every interface has an address of its own, which stays.
+func TestMACsAreDistinctAndStable(t *testing.T) {
+	set := load(t, render.Source{})
+	seen := map[string]string{}
+	mac := regexp.MustCompile(`"mac":"([0-9a-f:]{17})","netdev"`)
+	for range 2 {
+		for _, namespace := range []string{"a", "b", "a-b"} {
+			for _, name := range []string{"a", "b", "b-a"} {
+				d := document(t, fmt.Sprintf(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: %s, namespace: %s}, spec: {vm: {networks: [{user: {}}, {tap: {}}, {user: {}}]}}}`, name, namespace))
+				r, err := set.Render(render.Input{Document: d})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, m := range mac.FindAllStringSubmatch(manifests(t, r), -1) {
+					whose := fmt.Sprintf("%s/%s/%d", namespace, name, i)
+					if other, ok := seen[m[1]]; ok && other != whose {
+						t.Errorf("%s and %s both have %s", whose, other, m[1])
+					}
+					seen[m[1]] = whose
+				}
+			}
+		}
+	}
+	if want := 3 * 3 * 3; len(seen) != want {
+		t.Errorf("%d addresses of two renders, want %d", len(seen), want)
 	}
 }
