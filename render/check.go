@@ -7,27 +7,63 @@ import (
 	"strings"
 )
 
+// reporter collects what is wrong with a document.
+type reporter struct {
+	doc    Document
+	faults Faults
+	// paths are those with a fault.
+	paths map[string]bool
+	// incomplete are the objects that a field is left out of.
+	incomplete map[string]bool
+}
+
+func newReporter(d Document) *reporter {
+	return &reporter{doc: d, paths: map[string]bool{}, incomplete: map[string]bool{}}
+}
+
+// unknown reports a field that there is not.
+func (r *reporter) unknown(path, message string) {
+	r.faults = append(r.faults, r.doc.at(Fault{Path: path, Message: message}))
+	r.paths[path] = true
+}
+
+// invalid reports a field that is left out of what is looked at further.
+func (r *reporter) invalid(path, message string) {
+	r.unknown(path, message)
+	r.incomplete[parentPath(path)] = true
+}
+
+// further reports what was found in the rest of the document: what breaks a rule, and what the templates say, unless they
+// may say so only because of what was left out.
+func (r *reporter) further(faults []Fault, rules bool) {
+	for _, f := range faults {
+		if !r.paths[f.Path] && (rules || !r.incomplete[parentPath(f.Path)]) {
+			r.unknown(f.Path, f.Message)
+		}
+	}
+}
+
 // check lists what is wrong with a value. The copy that it returns has only what is right, so that what follows can
 // look for further faults in it.
-func (c *contract) check(path string, v any, report func(path, message string)) (any, bool) {
+func (c *contract) check(path string, v any, r *reporter) (any, bool) {
 	switch {
 	case c.anything:
 		return v, true
 	case c.fields != nil:
-		return c.checkStruct(path, v, report)
+		return c.checkStruct(path, v, r)
 	case c.elem != nil:
-		return c.checkList(path, v, report)
+		return c.checkList(path, v, r)
 	case c.test(v):
 		return v, true
 	}
-	report(path, fmt.Sprintf("%s is not valid, want %s", show(v), c.want))
+	r.invalid(path, fmt.Sprintf("%s is not valid, want %s", show(v), c.want))
 	return nil, false
 }
 
-func (c *contract) checkStruct(path string, v any, report func(path, message string)) (any, bool) {
+func (c *contract) checkStruct(path string, v any, r *reporter) (any, bool) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		report(path, fmt.Sprintf("%s is not valid, want %s", show(v), c.want))
+		r.invalid(path, fmt.Sprintf("%s is not valid, want %s", show(v), c.want))
 		return nil, false
 	}
 	clean := make(map[string]any, len(m))
@@ -39,11 +75,11 @@ func (c *contract) checkStruct(path string, v any, report func(path, message str
 		}
 		at := fieldPath(path, key)
 		if field == nil {
-			report(at, "unknown field"+c.nearest(key))
+			r.unknown(at, "unknown field"+c.nearest(key))
 			good = false
 			continue
 		}
-		x, ok := field.check(at, m[key], report)
+		x, ok := field.check(at, m[key], r)
 		if x != nil || ok {
 			clean[key] = x
 		}
@@ -52,7 +88,7 @@ func (c *contract) checkStruct(path string, v any, report func(path, message str
 	for _, name := range sortedKeys(c.fields) {
 		if f := c.fields[name]; f.required {
 			if _, ok := m[name]; !ok {
-				report(fieldPath(path, name), "is missing, want "+f.want)
+				r.invalid(fieldPath(path, name), "is missing, want "+f.want)
 				good = false
 			}
 		}
@@ -60,20 +96,20 @@ func (c *contract) checkStruct(path string, v any, report func(path, message str
 	return clean, good
 }
 
-func (c *contract) checkList(path string, v any, report func(path, message string)) (any, bool) {
+func (c *contract) checkList(path string, v any, r *reporter) (any, bool) {
 	l, ok := v.([]any)
 	if !ok {
-		report(path, fmt.Sprintf("%s is not valid, want %s", show(v), c.want))
+		r.invalid(path, fmt.Sprintf("%s is not valid, want %s", show(v), c.want))
 		return nil, false
 	}
 	good := true
 	if c.maximum > 0 && int64(len(l)) > c.maximum {
-		report(path, fmt.Sprintf("has %d entries, at most %d are allowed", len(l), c.maximum))
+		r.invalid(path, fmt.Sprintf("has %d entries, at most %d are allowed", len(l), c.maximum))
 		good = false
 	}
 	clean := make([]any, 0, len(l))
 	for i, x := range l {
-		y, ok := c.elem.check(path+"["+strconv.Itoa(i)+"]", x, report)
+		y, ok := c.elem.check(path+"["+strconv.Itoa(i)+"]", x, r)
 		if !ok && y == nil {
 			// The place stays, as paths count it.
 			y = map[string]any{}

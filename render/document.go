@@ -190,6 +190,14 @@ func fieldPath(path, key string) string {
 	}
 }
 
+// parentPath is the path of the object or list that a field is in.
+func parentPath(path string) string {
+	if i := strings.LastIndexAny(path, ".["); i >= 0 {
+		return path[:i]
+	}
+	return ""
+}
+
 // find returns the node at a path: of a field the node of its key.
 func (d Document) find(steps []step) *yamlnode.Node {
 	node := d.root

@@ -58,6 +58,9 @@ func (s Source) files() (fs.FS, string, error) {
 			return nil, "", fmt.Errorf("read site files: %w", err)
 		}
 		if p, err := parser.ParseFile(e.Name(), data, parser.PackageClauseOnly); err == nil && p.PackageName() != name {
+			if p.PackageName() == "" {
+				return nil, "", fmt.Errorf("read site files: %s has no package clause, want: package %s", path.Join(s.SiteName, e.Name()), name)
+			}
 			continue
 		}
 		merged[path.Join(dir, e.Name())] = &fstest.MapFile{Data: data, Mode: 0o444}

@@ -3,6 +3,7 @@ package render
 import (
 	"slices"
 	"sort"
+	"strings"
 )
 
 // RenderObserving renders an input with the given objects standing for those of the cluster: it finds among them what the
@@ -21,7 +22,7 @@ func (s *Set) RenderObserving(in Input, cluster []Document) (*Result, error) {
 	for key, l := range lookups {
 		for _, d := range cluster {
 			if l.When && l.matches(d.Object, metadata["namespace"]) {
-				in.Observed[key] = append(in.Observed[key], d.Object)
+				in.Observed[key] = append(in.Observed[key], l.Project(d.Object))
 			}
 		}
 		sort.Slice(in.Observed[key], func(i, j int) bool { return name(in.Observed[key][i]) < name(in.Observed[key][j]) })
@@ -31,7 +32,7 @@ func (s *Set) RenderObserving(in Input, cluster []Document) (*Result, error) {
 
 // lookups are what the templates want to see for an input.
 func (s *Set) lookups(in Input) (map[string]Lookup, error) {
-	clean, _ := s.Check(in.Document)
+	clean, _ := s.check(in.Document)
 	var out map[string]Lookup
 	return out, decode(s.fill(clean, in), "observe", &out)
 }
@@ -58,6 +59,47 @@ func (l Lookup) matches(object map[string]any, namespace any) bool {
 		}
 	}
 	return true
+}
+
+// Project returns the part of an object that the templates asked for. Whoever observes for them hands in no more, so
+// that what is rendered does not depend on who does.
+func (l Lookup) Project(object map[string]any) map[string]any {
+	if l.MetadataOnly {
+		out := map[string]any{"apiVersion": l.APIVersion, "kind": l.Kind}
+		if m, ok := object["metadata"]; ok {
+			out["metadata"] = m
+		}
+		return out
+	}
+	if l.Fields == nil {
+		return object
+	}
+	out := map[string]any{}
+	for _, f := range l.Fields {
+		copyField(out, object, strings.Split(f, "."))
+	}
+	return out
+}
+
+func copyField(to, from map[string]any, path []string) {
+	value, ok := from[path[0]]
+	if !ok {
+		return
+	}
+	if len(path) == 1 {
+		to[path[0]] = value
+		return
+	}
+	inner, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	next, ok := to[path[0]].(map[string]any)
+	if !ok {
+		next = map[string]any{}
+		to[path[0]] = next
+	}
+	copyField(next, inner, path[1:])
 }
 
 func name(object map[string]any) string {

@@ -87,41 +87,39 @@ type Result struct {
 
 // Render checks the input and renders it. The error is [Faults] if the input is refused.
 func (s *Set) Render(in Input) (*Result, error) {
-	clean, faults := s.Check(in.Document)
-	if len(faults) > 0 {
-		return nil, faults
-	}
+	clean, found := s.check(in.Document)
 	root := s.fill(clean, in)
-	if faults := s.templateFaults(root, in.Document); len(faults) > 0 {
-		return nil, faults
+	// What the contract finds is not all: the rest is looked at, too, so that one run tells everything.
+	if len(found.faults) > 0 {
+		s.checkRules(clean, found)
+	}
+	found.further(decodeFaults(root.LookupPath(faultsPath)), false)
+	if len(found.faults) > 0 {
+		return nil, found.faults.sorted()
 	}
 	return s.result(root)
 }
 
-// Check compares a custom resource with its contract, without rendering it. The result is the part of the document that
-// templates see; the faults are those of the contract only.
-func (s *Set) Check(d Document) (map[string]any, Faults) {
-	var faults Faults
-	reported := map[string]bool{}
-	report := func(path, message string) {
-		faults = append(faults, d.at(Fault{Path: path, Message: message}))
-		reported[path] = true
+// Check compares a custom resource with its contract and the rules of its kind, without rendering it.
+func (s *Set) Check(d Document) Faults {
+	clean, found := s.check(d)
+	s.checkRules(clean, found)
+	return found.faults.sorted()
+}
+
+// checkRules looks for what breaks the rules of the kind, which concern more than one field.
+func (s *Set) checkRules(clean map[string]any, found *reporter) {
+	if s.rules.Exists() {
+		found.further(decodeFaults(s.rules.FillPath(inputPath, s.value(clean)).LookupPath(faultsPath)), true)
 	}
-	checked, good := s.contract.check("", clean(d.Object), report)
+}
+
+// check compares a custom resource with its contract. It returns the part that templates see, without what is wrong.
+func (s *Set) check(d Document) (map[string]any, *reporter) {
+	found := newReporter(d)
+	checked, _ := s.contract.check("", clean(d.Object), found)
 	object, _ := checked.(map[string]any)
-	if good {
-		return object, nil
-	}
-	// The rules are tried on what is left, so that one run tells all.
-	if s.rules.Exists() && object != nil {
-		for _, f := range decodeFaults(s.rules.FillPath(inputPath, s.value(object)).LookupPath(faultsPath)) {
-			// A field that is left out for its fault is not missing.
-			if !reported[f.Path] {
-				report(f.Path, f.Message)
-			}
-		}
-	}
-	return object, faults.sorted()
+	return object, found
 }
 
 // fill puts everything into the templates at once: each FillPath evaluates the whole anew.
@@ -155,19 +153,6 @@ func (s *Set) fill(clean map[string]any, in Input) cue.Value {
 
 func (s *Set) value(v any) cue.Value {
 	return s.ctx.BuildExpr(expression(v))
-}
-
-// templateFaults are the faults that the templates themselves find, and as a last resort CUE's own errors.
-func (s *Set) templateFaults(root cue.Value, d Document) Faults {
-	var faults Faults
-	v := root.LookupPath(faultsPath)
-	for _, f := range decodeFaults(v) {
-		faults = append(faults, d.at(Fault{Path: f.Path, Message: f.Message}))
-	}
-	if len(faults) > 0 {
-		return faults.sorted()
-	}
-	return nil
 }
 
 func decodeFaults(v cue.Value) []Fault {

@@ -3,6 +3,7 @@ package render_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -216,6 +217,11 @@ func TestSiteRefused(t *testing.T) {
 			"package vm\nsettings: {\n",
 			`load templates: lab/a.cue:2:13: expected '}', found 'EOF'`,
 		},
+		"NoPackage": {
+			"a file that is for no kind at all would silently do nothing",
+			"settings: vm: maximumCpus: 4\n",
+			`read site files: lab/a.cue has no package clause, want: package vm`,
+		},
 		"OtherPackage": {
 			"files that are for no kind that is loaded would silently do nothing",
 			"package vms\n",
@@ -256,5 +262,33 @@ func TestLocalTapIsUserNetwork(t *testing.T) {
 		if bytes.Contains([]byte(text), []byte(no)) {
 			t.Errorf("%s in:\n%s", no, text)
 		}
+	}
+}
+
+// Every interface has an address of its own, which stays.
+func TestMACsAreDistinctAndStable(t *testing.T) {
+	set := load(t, render.Source{})
+	seen := map[string]string{}
+	mac := regexp.MustCompile(`"mac":"([0-9a-f:]{17})","netdev"`)
+	for range 2 {
+		for _, namespace := range []string{"a", "b", "a-b"} {
+			for _, name := range []string{"a", "b", "b-a"} {
+				d := document(t, fmt.Sprintf(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: %s, namespace: %s}, spec: {vm: {networks: [{user: {}}, {tap: {}}, {user: {}}]}}}`, name, namespace))
+				r, err := set.Render(render.Input{Document: d})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, m := range mac.FindAllStringSubmatch(manifests(t, r), -1) {
+					whose := fmt.Sprintf("%s/%s/%d", namespace, name, i)
+					if other, ok := seen[m[1]]; ok && other != whose {
+						t.Errorf("%s and %s both have %s", whose, other, m[1])
+					}
+					seen[m[1]] = whose
+				}
+			}
+		}
+	}
+	if want := 3 * 3 * 3; len(seen) != want {
+		t.Errorf("%d addresses of two renders, want %d", len(seen), want)
 	}
 }

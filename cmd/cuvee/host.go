@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 
 	"github.com/cuvee-vm/cuvee/render"
 	"github.com/cuvee-vm/cuvee/runner"
@@ -25,7 +26,7 @@ type hostDisk struct {
 }
 
 // host finds the directories and disks of a VM, and makes its runtime directory.
-func (f *runFlags) host(d render.Document) (*host, error) {
+func (f *runFlags) host(d render.Document, disks map[string]string) (*host, error) {
 	metadata, _ := d.Object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	namespace, ok := metadata["namespace"].(string)
@@ -47,12 +48,12 @@ func (f *runFlags) host(d render.Document) (*host, error) {
 	if h.imageDir, err = os.Getwd(); err != nil {
 		return nil, err
 	}
-	if h.disks, err = hostDisks(f.disks); err != nil {
+	if h.disks, err = hostDisks(disks); err != nil {
 		return nil, err
 	}
 	// A directory of its own for each run: what is in it ends with the run.
 	if h.runtimeDir, err = os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "cuvee-"); err != nil {
-		return nil, fmt.Errorf("make runtime directory: %w", err)
+		return nil, fmt.Errorf("make runtime directory: %w; XDG_RUNTIME_DIR says where it is to be, otherwise TMPDIR", err)
 	}
 	return h, nil
 }
@@ -69,6 +70,22 @@ func dataHome() (string, error) {
 		return "", fmt.Errorf("find the data directory: %w; give one with --data-dir", err)
 	}
 	return filepath.Join(home, ".local", "share"), nil
+}
+
+// diskFiles are the files of disks by name. A file's name may hold anything: only the first "=" separates.
+func diskFiles(given []string) (map[string]string, error) {
+	files := map[string]string{}
+	for _, g := range given {
+		name, file, _ := strings.Cut(g, "=")
+		if name == "" || file == "" {
+			return nil, fmt.Errorf("--disk %q: want NAME=FILE", g)
+		}
+		if _, ok := files[name]; ok {
+			return nil, fmt.Errorf("--disk %s is given twice", name)
+		}
+		files[name] = file
+	}
+	return files, nil
 }
 
 func hostDisks(given map[string]string) ([]hostDisk, error) {

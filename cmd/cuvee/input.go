@@ -48,11 +48,14 @@ func (f *inputFlags) load(cmd *cobra.Command, set *render.Set) (inputs, others [
 			if f.namespace != "" {
 				setNamespace(d.Object, f.namespace)
 			}
-			if d.Object["kind"] == set.Kind.Kind || d.Object["apiVersion"] == set.Kind.APIVersion() {
+			if d.Object["kind"] == set.Kind.Kind {
 				inputs = append(inputs, d)
-			} else {
-				others = append(others, d)
+				continue
 			}
+			if d.Object["apiVersion"] == set.Kind.APIVersion() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s: a %v is nothing that is rendered here, it is left out\n", d.File, d.Object["kind"])
+			}
+			others = append(others, d)
 		}
 	}
 	if len(faults) > 0 {

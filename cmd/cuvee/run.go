@@ -23,7 +23,7 @@ const localTemplates = "templates/vm/local"
 
 type runFlags struct {
 	inputFlags
-	disks   map[string]string
+	disks   []string
 	dataDir string
 	accel   string
 	verbose bool
@@ -60,7 +60,7 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.bind(cmd.Flags())
-	cmd.Flags().StringToStringVar(&f.disks, "disk", nil, "NAME=FILE: a file or block device for the disk of this name (name, or disk-n if it has none)")
+	cmd.Flags().StringArrayVar(&f.disks, "disk", nil, "as `NAME=FILE`, a file or block device for the disk of this name (name, or disk-n if it has none); may be repeated")
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "where the VM's data is kept")
 	cmd.Flags().StringVar(&f.accel, "accel", "auto", "kvm, tcg, or auto: kvm where a guest runs under it")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell what the runner does")
@@ -74,6 +74,10 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	default:
 		return usage(cmd, fmt.Errorf("unknown accelerator %q, want auto, kvm or tcg", f.accel))
 	}
+	disks, err := diskFiles(f.disks)
+	if err != nil {
+		return usage(cmd, err)
+	}
 	set, err := f.templates(localTemplates)
 	if err != nil {
 		return err
@@ -85,10 +89,15 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if len(docs) != 1 {
 		return fmt.Errorf("%d VirtualMachines in the input, want one", len(docs))
 	}
-	if _, faults := set.Check(docs[0]); len(faults) > 0 {
+	if faults := set.Check(docs[0]); len(faults) > 0 {
 		return faults
 	}
-	host, err := f.host(docs[0])
+	// From here on there is a directory to remove, so a signal must not end this process. It is heard when the
+	// VM starts, which is a moment later.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	host, err := f.host(docs[0], disks)
 	if err != nil {
 		return err
 	}
@@ -115,17 +124,14 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err := p.write(result, "config", filepath.Join(host.runtimeDir, "config")); err != nil {
 		return err
 	}
-	return f.supervise(cmd, cfg)
+	return f.supervise(cmd, cfg, signals)
 }
 
 // supervise runs the VM until it ends, with the terminal as its console and signals as its power button.
-func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config) error {
+func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	force := make(chan struct{})
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
 	logger := newLogger(cmd.ErrOrStderr(), f.verbose)
 	go powerButton(ctx, signals, cancel, force, logger, cfg)
 

@@ -77,6 +77,30 @@ func TestRunInterrupted(t *testing.T) {
 	run.ends(t, 0, "asking the guest to power down")
 }
 
+// A Ctrl-C before there is a QEMU calls the start off, and leaves nothing behind.
+func TestRunCalledOff(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(notify)
+	if _, err := unix.InotifyAddWatch(notify, h.runtime, unix.IN_CREATE); err != nil {
+		t.Fatal(err)
+	}
+	run := h.start(t, "-f", h.write(t, small("")))
+	// The runtime directory is what would be left: it is made first.
+	if !readable(notify, patience) {
+		t.Fatalf("no runtime directory is made:\n%s", run.out)
+	}
+	run.signal(t, syscall.SIGINT)
+	run.ends(t, 0, "")
+	if left := entries(t, h.runtime); len(left) != 0 {
+		t.Errorf("left in the runtime directory: %v", left)
+	}
+}
+
 // A cuvee that is killed leaves neither QEMU nor swtpm behind.
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
@@ -127,6 +151,18 @@ func TestRunExitCodes(t *testing.T) {
 		"MissingDisk": {
 			reason: "A file that is given has to be there.",
 			vm:     small(""), args: []string{"--disk", "system=not-there.raw"}, code: 1, said: "not-there.raw",
+		},
+		"CommaInDisk": {
+			reason: "A file's name may hold what separates elsewhere.",
+			vm:     small(""), args: []string{"--disk", `system=a,b="c".raw`}, code: 1, said: `a,b="c".raw: no such file`,
+		},
+		"DiskTwice": {
+			reason: "Of two files for a disk one would be left out.",
+			vm:     small(""), args: []string{"--disk", "system=a", "--disk", "system=b"}, code: 2, said: "--disk system is given twice",
+		},
+		"DiskWithoutFile": {
+			reason: "A disk without a file is a mistake in the command line.",
+			vm:     small(""), args: []string{"--disk", "system="}, code: 2, said: `--disk "system=": want NAME=FILE`,
 		},
 		"Usage": {
 			reason: "A wrong command line is told from a wrong input.",
@@ -370,10 +406,13 @@ func (o *output) String() string {
 // childProcess is a process with a descriptor that becomes readable when it ends.
 type childProcess struct{ pid, fd int }
 
-func (c childProcess) gone() bool {
-	poll := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
+func (c childProcess) gone() bool { return readable(c.fd, 10*time.Second) }
+
+// readable waits until a descriptor can be read.
+func readable(fd int, timeout time.Duration) bool {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
-		n, err := unix.Poll(poll, 10_000)
+		n, err := unix.Poll(poll, int(timeout.Milliseconds()))
 		if !errors.Is(err, unix.EINTR) {
 			return n == 1
 		}
