@@ -196,6 +196,7 @@ func TestReportAfterDoubt(t *testing.T) {
 
 // A balloon on its way is not reported, but where it stays is, even if nothing else ever happens.
 func TestReportSettles(t *testing.T) {
+	t.Parallel()
 	s := serve(t, works)
 	vm := newSubject(runner.Status{State: runner.Booting, RAM: 1024 << 20})
 	reports(t, s, vm)
