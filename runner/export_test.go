@@ -13,7 +13,7 @@ func (m *VM) Hurry() {
 	m.vm.pace = pace{
 		files: 20 * time.Millisecond, disks: 20 * time.Millisecond,
 		retryMin: 50 * time.Millisecond, retryMax: 200 * time.Millisecond,
-		settle: 25 * time.Millisecond, powerdown: 50 * time.Millisecond, repeat: time.Minute,
+		settle: 300 * time.Millisecond, powerdown: 50 * time.Millisecond, repeat: time.Minute,
 	}
 }
 

@@ -36,7 +36,12 @@ func testDiskFull(t *testing.T, want runner.End) {
 	c := loadConfig(t, "minimal")
 	c.Live.PowerdownTimeout = 3600
 	addSector(t, c, filepath.Join(dir, "disk.img"), diskWriter, 16<<20)
-	m := boot(t, c)
+	paused := 0
+	m := launch(t, c, func(s runner.State) {
+		if s == runner.Paused {
+			paused++
+		}
+	})
 
 	status := m.waitFor("the guest is paused", func(s runner.Status) bool { return s.State == runner.Paused })
 	if status.Reason != runner.ReasonIOError || status.IOError == nil {
@@ -50,6 +55,13 @@ func testDiskFull(t *testing.T, want runner.End) {
 		m.stop()
 		m.waitFor("it is terminating", inState(runner.Terminating))
 	}
+	// The guest is let go on again and again, without the VM changing its state each time.
+	events := m.vm.Subscribe()
+	for tries := 0; tries < 3; {
+		if e := <-events; e.Event == "RESUME" {
+			tries++
+		}
+	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +69,9 @@ func testDiskFull(t *testing.T, want runner.End) {
 		t.Errorf("end is %q, error %v, want %q", end, err, want)
 	}
 	m.shows("BD")
+	if paused != 1 {
+		t.Errorf("VM was paused %d times", paused)
+	}
 }
 
 // failing gives the VM a disk of which the first write fails, with what is to be done then.

@@ -31,7 +31,7 @@ type machine struct {
 func boot(t *testing.T, c *runner.Config) *machine {
 	t.Helper()
 	m := launch(t, c, nil)
-	m.waitFor("guest is started", func(s runner.Status) bool { return s.Booted != nil })
+	m.waitFor("guest is started", func(s runner.Status) bool { return s.Booted != nil && s.State != runner.Starting })
 	return m
 }
 

@@ -8,7 +8,7 @@ type pace struct {
 	files, disks time.Duration
 	// retryMin is when something that failed is tried again first; each further pause is twice as long, up to retryMax.
 	retryMin, retryMax time.Duration
-	// settle is how long a guest has to run after an I/O error until that is over. It is less than retryMin.
+	// settle is how long a guest has to run after an I/O error until that is over.
 	settle time.Duration
 	// powerdown is how often a guest is asked again to shut down: one that is just booting does not listen yet.
 	powerdown time.Duration

@@ -16,7 +16,8 @@ func (v *vm) resume(ctx context.Context) {
 			delay = 0
 		} else {
 			delay = v.pace.after(delay)
-			wait = time.After(delay)
+			// A guest that goes on for as long as that has overcome the error.
+			wait = time.After(v.pace.settle + delay)
 			changed = nil
 		}
 		select {

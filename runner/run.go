@@ -254,13 +254,13 @@ func (v *vm) setUp(ctx context.Context) error {
 	// A guest that runs with less than it should have is of more use than none: what fails is reported, and tried again.
 	v.follower = &follower{report: v.report, pace: v.pace, make: v.newSetting}
 	v.follower.take(ctx, &v.cfg.Live)
+	v.gauge.Store(&gauge{pid: v.qemu.cmd.Process.Pid, monitor: v.monitor, taps: v.taps})
+	v.onCleanup(func() { v.gauge.Store(nil) })
 	booted := BootedConfig{Revision: v.cfg.Revision, Why: v.cfg.Why}
 	if err := v.report.started(booted, func() error { return v.monitor.Execute(ctx, "cont", nil, nil) }); err != nil {
 		return err
 	}
 	v.running = true
-	v.gauge.Store(&gauge{pid: v.qemu.cmd.Process.Pid, monitor: v.monitor, taps: v.taps})
-	v.onCleanup(func() { v.gauge.Store(nil) })
 	v.qemu.tail.setFollow(func(line string) { v.log.Warn("QEMU: " + line) })
 	return nil
 }

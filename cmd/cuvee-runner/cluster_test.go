@@ -203,6 +203,7 @@ func TestLeaseIsWaitedFor(t *testing.T) {
 	s.holder = "web-0/other"
 	r := newPod(t, guestHalts, leased).in(t, s).start(t)
 	r.says(t, "lease is held by web-0/other")
+	s.gets(t, http.MethodPatch, `"message":"lease is held by web-0/other"`)
 	r.signal(t, syscall.SIGTERM)
 	r.ends(t, 0)
 	if strings.Contains(r.out.String(), "VM is") {

@@ -39,17 +39,17 @@ func newPlace(credentialsDir string, c *runner.Config) (*place, error) {
 // runIn runs the VM in a cluster: reports about it, holds its lease, and does what is due when its guest has shut down.
 func (m *machine) runIn(ctx context.Context, p *place) (int, error) {
 	vm := m.vm.Load()
-	told := make(chan struct{})
+	reporter := cluster.NewReporter(p.client, p.vm, vm, m.ram, version, m.log)
+	events := cluster.NewEventWriter(p.client, p.vm, p.pod, vm, m.log)
 	telling, enough := context.WithCancel(context.Background())
-	go func() {
-		defer close(told)
-		p.tell(telling, m, vm)
-	}()
+	var tellers sync.WaitGroup
+	tellers.Go(func() { reporter.Run(telling) })
+	tellers.Go(func() { events.Run(telling) })
 	// The last status and events are sent before the process ends.
-	defer func() { enough(); <-told }()
+	defer func() { enough(); tellers.Wait() }()
 
 	begun := time.Now()
-	end, err := p.runLeased(ctx, m)
+	end, err := p.runLeased(ctx, m, reporter.Waits)
 	if err != nil || end != runner.EndGuest {
 		code := runner.ExitCode(end, err)
 		if errors.Is(err, cluster.ErrLeaseLost) {
@@ -66,25 +66,17 @@ func (m *machine) runIn(ctx context.Context, p *place) (int, error) {
 	return runner.ExitStopped, nil
 }
 
-// tell reports the status and the events until the context ends.
-func (p *place) tell(ctx context.Context, m *machine, vm *runner.VM) {
-	var all sync.WaitGroup
-	all.Go(func() { cluster.NewReporter(p.client, p.vm, vm, m.ram, version, m.log).Run(ctx) })
-	all.Go(func() { cluster.NewEventWriter(p.client, p.vm, p.pod, vm, m.log).Run(ctx) })
-	all.Wait()
-}
-
 // releaseTimeout is how long giving back the lease may hold up the end.
 const releaseTimeout = 2 * time.Second
 
 // runLeased runs the VM while it has its lease, if it needs one.
-func (p *place) runLeased(ctx context.Context, m *machine) (runner.End, error) {
+func (p *place) runLeased(ctx context.Context, m *machine, waits func(string)) (runner.End, error) {
 	o := m.newest.Load().Boot.Lease
 	if o == nil {
 		return m.vm.Load().Run(ctx)
 	}
 	lease := cluster.NewLease(p.client, p.vm, p.pod, cluster.LeaseOptions{
-		Name: o.Name, Duration: time.Duration(o.Duration) * time.Second, Strict: o.Strict,
+		Name: o.Name, Duration: time.Duration(o.Duration) * time.Second, Strict: o.Strict, Waits: waits,
 	}, m.log)
 	if err := lease.Acquire(ctx); err != nil {
 		// A stop was requested before there was anything to stop.

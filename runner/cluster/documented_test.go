@@ -149,7 +149,7 @@ func TestStatusIsValid(t *testing.T) {
 		var c conditions
 		out := newStatus(s, "1.2.3")
 		out.Conditions = c.of(s, time.Now())
-		v := schema.Unify(schema.Context().Encode(out))
+		v := schema.Unify(cuecontext.New().Encode(out))
 		if err := v.Validate(cue.Concrete(true)); err != nil {
 			t.Errorf("status of %q: %v", s.State, err)
 		}

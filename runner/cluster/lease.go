@@ -28,6 +28,7 @@ type Lease struct {
 	duration time.Duration
 	// strict ends it when it could not be renewed in time.
 	strict bool
+	waits  func(string)
 	log    *slog.Logger
 
 	// version is the resourceVersion that was seen last.
@@ -44,13 +45,15 @@ type LeaseOptions struct {
 	// Strict says that it is lost when it could not be renewed for two thirds of the duration. Otherwise it is lost only when the API
 	// server says that another one holds it.
 	Strict bool
+	// Waits is told what Acquire waits for.
+	Waits func(message string)
 }
 
 // NewLease makes a Lease of a VM that a pod may hold.
 func NewLease(c *Client, vm VM, pod Pod, o LeaseOptions, log *slog.Logger) *Lease {
 	return &Lease{
 		client: c, vm: vm, name: o.Name, holder: pod.Name + "/" + pod.UID,
-		duration: o.Duration, strict: o.Strict, log: log.With("lease", o.Name),
+		duration: o.Duration, strict: o.Strict, waits: o.Waits, log: log.With("lease", o.Name),
 	}
 }
 
@@ -108,6 +111,9 @@ func (l *Lease) Acquire(ctx context.Context) error {
 			return nil
 		}
 		complaint.tell(err)
+		if l.waits != nil {
+			l.waits(err.Error())
+		}
 		delay := l.interval()
 		if !errors.Is(err, errHeld) {
 			// The holder could not renew it either, so what has been seen until now counts for nothing.

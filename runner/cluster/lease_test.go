@@ -278,16 +278,20 @@ func TestLeaseIsNotTakenAfterOutage(t *testing.T) {
 	if err := first.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan error, 1)
+	got, reads := make(chan error, 1), make(chan struct{}, 1000)
+	watch := func(fails bool) {
+		server.set(func() {
+			server.fails = func(seen) bool {
+				reads <- struct{}{}
+				return fails
+			}
+		})
+	}
+	watch(false)
 	go func() { got <- second.Acquire(t.Context()) }()
-	reads := make(chan struct{}, 1000)
-	server.set(func() {
-		server.fails = func(seen) bool {
-			reads <- struct{}{}
-			return true
-		}
-	})
+	// It has seen who holds the Lease before the outage begins.
 	<-reads
+	watch(true)
 	over := time.Now().Add(1200 * time.Millisecond)
 	for time.Now().Before(over) {
 		<-reads

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -29,6 +30,9 @@ type Reporter struct {
 	log     *slog.Logger
 	pace    pace
 	limit   *rate.Limiter
+	// waits is what a VM that has not been started waits for, news says that it has changed.
+	waits atomic.Pointer[string]
+	news  chan struct{}
 
 	uid        string
 	conditions conditions
@@ -45,11 +49,20 @@ func NewReporter(c *Client, vm VM, source Source, want func() int64, version str
 
 func newReporter(c *Client, vm VM, source Source, want func() int64, version string, log *slog.Logger, p pace) *Reporter {
 	return &Reporter{
-		client: c, vm: vm, source: source, want: want, version: version, log: log, pace: p,
+		client: c, vm: vm, source: source, want: want, version: version, log: log, pace: p, news: make(chan struct{}, 1),
 		// A VM that is paused and goes on by turns is no reason to keep an API server busy.
 		limit:     rate.NewLimiter(rate.Every(2*time.Second), 10),
 		ram:       settled{calm: p.settle},
 		complaint: complaint{log: log, what: "report the status"},
+	}
+}
+
+// Waits says what the VM waits for before it is started, to be reported.
+func (r *Reporter) Waits(message string) {
+	r.waits.Store(&message)
+	select {
+	case r.news <- struct{}{}:
+	default:
 	}
 }
 
@@ -92,6 +105,7 @@ func (r *Reporter) rest(ctx context.Context, changed <-chan struct{}, again time
 	case <-ctx.Done():
 		return
 	case <-changed:
+	case <-r.news:
 	case <-due:
 	}
 	_ = r.limit.Wait(ctx)
@@ -106,6 +120,9 @@ func (r *Reporter) report(ctx context.Context, s runner.Status) (time.Duration, 
 	now := time.Now()
 	ram, again := r.ram.next(now, s.RAM, r.want())
 	s.RAM = ram
+	if waits := r.waits.Load(); waits != nil && s.State == "" {
+		s.Message = *waits
+	}
 	next := newStatus(s, r.version)
 	next.Conditions = r.conditions.of(s, now)
 	if r.sent != nil && reflect.DeepEqual(*r.sent, next) {

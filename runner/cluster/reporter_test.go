@@ -173,8 +173,30 @@ func TestReportOnlyNews(t *testing.T) {
 	}
 }
 
+// A report that fails may have arrived all the same, so that what was reported before it is news again.
+func TestReportAfterDoubt(t *testing.T) {
+	s := serve(t, works)
+	vm := newSubject(runner.Status{State: runner.Booting})
+	reports(t, s, vm)
+	s.next(t, http.MethodPatch)
+	s.answers(func(r seen) (int, any) {
+		// The reporter learns of it with the next attempt only.
+		vm.is(runner.Status{State: runner.Booting})
+		s.answers(works)
+		return away(r)
+	})
+	vm.is(runner.Status{State: runner.Paused})
+	s.next(t, http.MethodPatch)
+	r := s.next(t, http.MethodPatch)
+	running := r.body["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)
+	if running["reason"] != "VmStarted" {
+		t.Errorf("the last report has the reason %s", running["reason"])
+	}
+}
+
 // A balloon on its way is not reported, but where it stays is, even if nothing else ever happens.
 func TestReportSettles(t *testing.T) {
+	t.Parallel()
 	s := serve(t, works)
 	vm := newSubject(runner.Status{State: runner.Booting, RAM: 1024 << 20})
 	reports(t, s, vm)

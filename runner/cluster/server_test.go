@@ -18,7 +18,7 @@ import (
 const patience = 30 * time.Second
 
 // quick is a pace for tests.
-var quick = pace{least: time.Millisecond, most: 5 * time.Millisecond, settle: 50 * time.Millisecond, last: patience, look: time.Millisecond}
+var quick = pace{least: time.Millisecond, most: 5 * time.Millisecond, settle: time.Second, last: patience, look: time.Millisecond}
 
 var testVM = VM{Namespace: "vms", Name: "web"}
 
