@@ -75,7 +75,7 @@ func (c *contract) checkStruct(path string, v any, r *reporter) (any, bool) {
 		}
 		at := fieldPath(path, key)
 		if field == nil {
-			r.unknown(at, "unknown field"+c.nearest(key))
+			r.unknown(at, "unknown field"+nearest(key, sortedKeys(c.fields)))
 			good = false
 			continue
 		}
@@ -120,10 +120,10 @@ func (c *contract) checkList(path string, v any, r *reporter) (any, bool) {
 	return clean, good
 }
 
-// nearest suggests the known field that a name may be meant for, or lists them if they are few.
-func (c *contract) nearest(key string) string {
+// nearest suggests the known name that one may be meant for, or lists them.
+func nearest(key string, known []string) string {
 	best, distance := "", len(key)/2+1
-	for _, name := range sortedKeys(c.fields) {
+	for _, name := range known {
 		if d := editDistance(strings.ToLower(key), strings.ToLower(name)); d < distance {
 			best, distance = name, d
 		}
@@ -131,7 +131,7 @@ func (c *contract) nearest(key string) string {
 	if best != "" {
 		return fmt.Sprintf(", did you mean %s?", best)
 	}
-	return ", known are " + join(sortedKeys(c.fields), "and")
+	return ", known are " + join(known, "and")
 }
 
 // editDistance is the Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, replacements

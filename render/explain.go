@@ -36,7 +36,7 @@ func explainCUE(what string, err error) error {
 		place(&f, cueErr)
 		message := fmt.Sprintf(format, args...)
 		switch pair, ok := conflict(message); {
-		case strings.HasSuffix(message, "errors in empty disjunction:"), message == "invalid interpolation":
+		case strings.HasSuffix(message, "errors in empty disjunction:"), message == "invalid interpolation", strings.HasPrefix(message, "error in call to "):
 			// What follows from another fault, if there is one.
 			f.Message = message
 			consequences = append(consequences, f)
@@ -50,9 +50,6 @@ func explainCUE(what string, err error) error {
 			e.Faults = append(e.Faults, f)
 		}
 	}
-	if len(e.Faults) == 0 {
-		e.Faults = Faults{{Message: err.Error()}}
-	}
 	for i, f := range e.Faults {
 		if f.Message == "" {
 			e.Faults[i].Message = explainConflicts(conflicts[f])
@@ -60,6 +57,9 @@ func explainCUE(what string, err error) error {
 	}
 	if len(e.Faults) == 0 {
 		e.Faults = consequences
+	}
+	if len(e.Faults) == 0 {
+		e.Faults = Faults{{Message: err.Error()}}
 	}
 	return e
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"cuelang.org/go/cue"
@@ -100,10 +101,13 @@ func (s *Set) Render(in Input) (*Result, error) {
 	return s.result(root)
 }
 
-// Check compares a custom resource with its contract and the rules of its kind, without rendering it.
+// Check compares a custom resource with its contract, field by field, without rendering it. Where it finds faults it also
+// tries the rules of the kind; otherwise [Set.Render] does.
 func (s *Set) Check(d Document) Faults {
 	clean, found := s.check(d)
-	s.checkRules(clean, found)
+	if len(found.faults) > 0 {
+		s.checkRules(clean, found)
+	}
 	return found.faults.sorted()
 }
 
@@ -186,7 +190,8 @@ func (s *Set) result(root cue.Value) (*Result, error) {
 	r := &Result{}
 	objects := root.LookupPath(objectsPath)
 	if err := objects.Validate(cue.Concrete(true), cue.Final()); err != nil {
-		return nil, explainCUE("render", err)
+		// The cause may lie outside of the objects, in a part that they are made from.
+		return nil, explainCUE("render", errors.Join(root.Validate(cue.Concrete(true), cue.Final()), err))
 	}
 	it, err := objects.Fields()
 	if err != nil {

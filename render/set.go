@@ -65,6 +65,9 @@ func Load(src Source) (*Set, error) {
 	if err := s.root.LookupPath(kindPath).Decode(&s.Kind); err != nil {
 		return nil, explainCUE("check templates: kind", err)
 	}
+	if faults := src.strangers(inst); len(faults) > 0 {
+		return nil, &TemplateError{What: "check templates", Faults: faults}
+	}
 	if err := s.loadContract(ctx, inst); err != nil {
 		return nil, err
 	}
@@ -94,6 +97,50 @@ func (s Source) instance() (*build.Instance, error) {
 		return nil, explainCUE("load templates", inst.Err)
 	}
 	return inst, nil
+}
+
+// strangers finds fields of a site that the templates know nothing of, and that nothing refers to: a slip of the pen would
+// silently do nothing. What a site needs for itself are hidden fields and definitions.
+func (s Source) strangers(inst *build.Instance) Faults {
+	if s.Site == nil {
+		return nil
+	}
+	known, used := map[string]bool{}, map[string]bool{}
+	for _, f := range inst.Files {
+		for _, d := range f.Decls {
+			for _, name := range references(d) {
+				used[name] = true
+			}
+			if builtIn(strings.TrimPrefix(d.Pos().Filename(), "/")) {
+				known[declName(d)] = true
+			}
+		}
+	}
+	var faults Faults
+	for _, f := range inst.Files {
+		for _, d := range f.Decls {
+			name, pos := declName(d), d.Pos()
+			if name == "" || known[name] || used[name] || strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#") {
+				continue
+			}
+			faults = append(faults, Fault{
+				File: pos.Filename(), Line: pos.Line(), Column: pos.Column(), Path: name,
+				Message: "unknown field" + nearest(name, regular(known)) + "; a site's own fields begin with _ or #",
+			})
+		}
+	}
+	return faults
+}
+
+// regular are the names that are neither hidden nor of definitions.
+func regular(names map[string]bool) []string {
+	var out []string
+	for _, n := range sortedKeys(names) {
+		if n != "" && !strings.HasPrefix(n, "_") && !strings.HasPrefix(n, "#") {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // loadContract finds the kind's definition in the schema package that the templates import.

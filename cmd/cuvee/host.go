@@ -16,6 +16,7 @@ import (
 // host is where a VM is on this machine.
 type host struct {
 	dataDir, runtimeDir, imageDir string
+	runtime                       *runtimeDir
 	accelerator                   string
 	disks                         []hostDisk
 }
@@ -51,14 +52,14 @@ func (f *runFlags) host(d render.Document, disks map[string]string) (*host, erro
 	if h.disks, err = hostDisks(disks); err != nil {
 		return nil, err
 	}
-	// A directory of its own for each run: what is in it ends with the run.
-	if h.runtimeDir, err = os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "cuvee-"); err != nil {
+	if h.runtime, err = newRuntimeDir(); err != nil {
 		return nil, fmt.Errorf("make runtime directory: %w; XDG_RUNTIME_DIR says where it is to be, otherwise TMPDIR", err)
 	}
+	h.runtimeDir = h.runtime.path
 	return h, nil
 }
 
-func (h *host) remove() { os.RemoveAll(h.runtimeDir) }
+func (h *host) remove() { h.runtime.remove() }
 
 // dataHome is the user's directory for data (XDG Base Directory Specification).
 func dataHome() (string, error) {
@@ -106,6 +107,14 @@ func hostDisks(given map[string]string) ([]hostDisk, error) {
 			d.mode = "Block"
 		default:
 			return nil, fmt.Errorf("open disk %s: %s is neither a file nor a block device", name, file)
+		}
+		// QEMU would say so, too, but with all that it was told about the disk.
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return nil, fmt.Errorf("open disk %s: %w", name, err)
+		}
+		if err := f.Close(); err != nil {
+			return nil, fmt.Errorf("open disk %s: %w", name, err)
 		}
 		out = append(out, d)
 	}
