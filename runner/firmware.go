@@ -62,3 +62,34 @@ func (f *Firmware) current() (there bool, kind string, err error) {
 	}
 	return true, strings.TrimSpace(string(data)), nil
 }
+
+// ErrVarsSize says that a firmware has flash of another size than the VM's variables were made for.
+var ErrVarsSize = errors.New("the VM's firmware variables have another size")
+
+// fitsVars returns an error if the VM has variables, of the wanted kind or from VM-Operator, that do not fit a firmware
+// with this template: there are builds with 2 and with 4 MB of flash, and neither starts with the other's variables.
+func (v *vm) fitsVars(template string) error {
+	f := v.cfg.Boot.Firmware
+	if f == nil {
+		return nil
+	}
+	there, kind, err := f.current()
+	if err != nil {
+		return fmt.Errorf("read firmware variables: %w", err)
+	}
+	if !there || (kind != "" && kind != f.Kind) {
+		return nil
+	}
+	vars, err := os.Stat(f.Vars)
+	if err != nil {
+		return err
+	}
+	made, err := os.Stat(template)
+	if err != nil {
+		return err
+	}
+	if vars.Size() != made.Size() {
+		return fmt.Errorf("%w: %d bytes, those of %s are %d", ErrVarsSize, vars.Size(), template, made.Size())
+	}
+	return nil
+}

@@ -108,7 +108,10 @@ func (v *vm) try(ctx context.Context, c Choice, choice keptChoice) error {
 		}
 		return v.tryMachine(ctx, choice.Values["type"])
 	case KindFirmware:
-		return tryFiles(choice.Values["code"], choice.Values["vars"])
+		if err := tryFiles(choice.Values["code"], choice.Values["vars"]); err != nil {
+			return err
+		}
+		return v.fitsVars(choice.Values["vars"])
 	case KindAIO:
 		return tryAIO(c.Path, choice.Values["aio"], choice.Values["direct"] == "on")
 	default:

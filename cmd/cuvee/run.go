@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,9 @@ start. Networks are of the user kind. The VM runs even if its spec.vm.state is S
 
 The data directory is $XDG_DATA_HOME/cuvee/NAMESPACE/NAME (usually below ~/.local/share); it holds the disks, the firmware's
 variables and what was chosen at the first start.
+
+A guest's reboot does not end the run. A guest that shuts itself down does, unless spec.guestShutdownStops is false: then it
+is started again.
 
 KVM is used where a guest really runs under it; otherwise QEMU emulates the CPU, which is slow, and no barrier between
 a hostile guest and this machine.
@@ -137,13 +141,19 @@ func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, signals <-c
 
 	in, restore := consoleInput(cmd.InOrStdin())
 	defer restore()
-	end, err := runner.Run(ctx, cfg, runner.Options{
-		Logger:     logger,
-		ProbeKVM:   probeKVM(logger, f.accel),
-		ConsoleIn:  in,
-		ConsoleOut: cmd.OutOrStdout(),
-		Force:      force,
-	})
+	keys := newKeyboard(in)
+	run := func() (runner.End, error) {
+		typed, over := keys.session()
+		defer over()
+		return runner.Run(ctx, cfg, runner.Options{
+			Logger:     logger,
+			ProbeKVM:   probeKVM(logger, f.accel),
+			ConsoleIn:  typed,
+			ConsoleOut: cmd.OutOrStdout(),
+			Force:      force,
+		})
+	}
+	end, err := untilStopped(ctx, cfg, logger, run)
 	restore()
 	if code := runner.ExitCode(end, err); code != exitOK {
 		if err == nil {
@@ -152,6 +162,29 @@ func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, signals <-c
 		return exitError{code: code, err: err}
 	}
 	return nil
+}
+
+// leastRun is how long a guest has to run before it is started again at once: one that shuts down as soon as it has started
+// would keep the machine busy.
+const leastRun = 10 * time.Second
+
+// untilStopped runs the VM, and again when its guest has shut itself down and the spec does not say that it then stops.
+func untilStopped(ctx context.Context, cfg *runner.Config, logger *slog.Logger, run func() (runner.End, error)) (runner.End, error) {
+	for {
+		begin := time.Now()
+		end, err := run()
+		if err != nil || end != runner.EndGuest || cfg.Live.GuestShutdownStops {
+			return end, err
+		}
+		logger.Warn("the guest has shut down; it starts again, as guestShutdownStops is false")
+		again := time.NewTimer(time.Until(begin.Add(leastRun)))
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return end, nil
+		case <-again.C:
+		}
+	}
 }
 
 // powerButton turns the first signal into a shutdown and the second one into its end.

@@ -66,6 +66,32 @@ func TestRunBoots(t *testing.T) {
 	}
 }
 
+// A guest that shuts itself down ends the run, or starts again if the spec says so.
+func TestRunStartsAgain(t *testing.T) {
+	t.Parallel()
+	const vm = `
+apiVersion: vmoperator.jdrupes.org/v1
+kind: VirtualMachine
+metadata: {name: again}
+spec:
+  SHUTDOWN
+  cloudInit: {userData: {runcmd: ["echo a round", "poweroff"]}}
+  vm: {firmware: bios, maximumRam: 512Mi, display: {}, disks: [{volumeClaimTemplate: {metadata: {name: system}, spec: {resources: {requests: {storage: 1Gi}}}}}]}
+`
+	t.Run("Default", func(t *testing.T) {
+		h := newHome(t)
+		run := h.start(t, "-f", h.write(t, strings.Replace(vm, "SHUTDOWN", "", 1)), "--disk", "system="+guestDisk(t))
+		run.ends(t, 0, "a round")
+	})
+	t.Run("False", func(t *testing.T) {
+		h := newHome(t)
+		run := h.start(t, "-f", h.write(t, strings.Replace(vm, "SHUTDOWN", "guestShutdownStops: false", 1)), "--disk", "system="+guestDisk(t))
+		run.waitFor(t, "it starts again")
+		run.signal(t, syscall.SIGTERM)
+		run.ends(t, 0, "a round")
+	})
+}
+
 // Ctrl-C is a power button, too, and a legacy BIOS boots the same disk.
 func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
