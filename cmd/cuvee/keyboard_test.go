@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"testing"
 )
@@ -16,7 +17,7 @@ func TestKeyboardSessions(t *testing.T) {
 		left <- err
 	}()
 	over()
-	if err := <-left; err != io.EOF {
+	if err := <-left; !errors.Is(err, io.EOF) {
 		t.Errorf("the first session's Read ended with %v, want io.EOF", err)
 	}
 	second, over := keys.session()
