@@ -11,7 +11,7 @@
 {{- end }}
 {{- end }}
 {{- if ne $vm.firmware "bios" }}
-"firmware": {"kind":"firmware","alternatives":{{ toJson (get $s.firmware $vm.firmware) }}},
+"firmware": {"kind":"firmware","keep":true,"alternatives":{{ toJson (get $s.firmware $vm.firmware) }}},
 {{- end }}
 {{- with $vm.machineUuid }}
 "uuid": {"kind":"uuid","alternatives":[{"uuid":{{ lower . | toJson }}}]}
@@ -64,12 +64,13 @@
 {{- range $vm.disks }}
 {{- if hasKey . "volumeClaimTemplate" }}
 {{- if ne (default $s.disk.volumeMode .volumeClaimTemplate.spec.volumeMode) "Block" }}
-{{- $bytes := include "bytes" .volumeClaimTemplate.spec.resources.requests.storage | int64 }}
-{{- $size := mul (div (mul $bytes (sub 100 $s.disk.filesystemReserve)) 104857600) 1048576 }}
-{{- $images = append $images (dict "path" (include "diskFile" (list $ $i .)) "size" $size) }}
+{{- $images = append $images (dict "path" (include "diskFile" (list $ $i .)) "disk" (printf "disk%d" $i)) }}
 {{- end }}
 {{- $i = add1 $i }}
 {{- end }}
+{{- end }}
+{{- if lt (len $images) $i }}
+"lease": {"name":"{{ .Values.metadata.name }}-disks","duration":{{ $s.disk.lease.duration }}},
 {{- end }}
 {{- with $images }}
 "images": {{ toJson . }},
@@ -165,9 +166,12 @@
 {{- else }}
 {{- $block := eq (default $s.disk.volumeMode .volumeClaimTemplate.spec.volumeMode) "Block" }}
 {"option":"blockdev","json":{"driver":"raw","node-name":"disk{{ $i }}","discard":"unmap","detect-zeroes":{{ toJson $s.disk.detectZeroes }},"file":{"driver":"{{ ternary "host_device" "file" $block }}","filename":{{ include "diskFile" (list $ $i .) | toJson }},"aio":{"resolve":"disk{{ $i }}.aio"},"discard":"unmap","cache":{"direct":{"resolve":"disk{{ $i }}.direct"},"no-flush":false}}}},
-{"option":"device","json":{"driver":"virtio-blk-pci","id":"disk{{ $i }}","drive":"disk{{ $i }}","serial":{{ include "diskSerial" (include "diskName" (list $i .)) | toJson }},"addr":"{{ index $slots (int (add $free 6 $first $i)) }}"{{ if hasKey . "bootindex" }},"bootindex":{{ .bootindex }}{{ end }}}},
+{"option":"device","json":{"driver":"virtio-blk-pci","id":"disk{{ $i }}","drive":"disk{{ $i }}","serial":{{ include "diskSerial" (include "diskName" (list $i .)) | toJson }},"addr":"{{ index $slots (int (add $free 6 $first $i)) }}"{{ if hasKey . "bootindex" }},"bootindex":{{ .bootindex }}{{ end }},"rerror":{{ toJson $s.disk.onError }},"werror":{{ toJson $s.disk.onError }},"iothread":"io0"}},
 {{- $i = add1 $i }}
 {{- end }}
+{{- end }}
+{{- if $i }}
+{"option":"object","json":{"qom-type":"iothread","id":"io0"}},
 {{- end }}
 {{- if .Values.spec.cloudInit }}
 {"option":"blockdev","json":{"driver":"raw","node-name":"cloudInit","read-only":true,"file":{"driver":"file","filename":"{{ $s.paths.runtime }}/cloud-init.img"}}},
@@ -197,6 +201,27 @@
 {{- end }}
 {{- if include "spice" . }}
 "display": {"protocol":"spice","passwordFile":"{{ $s.paths.config }}/display-password","expiryFile":"{{ $s.paths.config }}/password-expiry"},
+{{- end }}
+{{- $disks := dict }}
+{{- range $vm.disks }}
+{{- if hasKey . "volumeClaimTemplate" }}
+{{- $live := dict }}
+{{- if ne (default $s.disk.volumeMode .volumeClaimTemplate.spec.volumeMode) "Block" }}
+{{- $bytes := include "bytes" .volumeClaimTemplate.spec.resources.requests.storage | int64 }}
+{{- $_ := set $live "size" (mul (div (mul $bytes (sub 100 $s.disk.filesystemReserve)) 104857600) 1048576) }}
+{{- end }}
+{{- $_ := set $disks (printf "disk%d" (len $disks)) $live }}
+{{- end }}
+{{- end }}
+{{- with $disks }}
+"disks": {{ toJson . }},
+{{- end }}
+{{- $networks := dict }}
+{{- range $i, $n := $vm.networks }}
+{{- $_ := set $networks (printf "net%d" $i) (dict "link" (default "up" $n.link)) }}
+{{- end }}
+{{- with $networks }}
+"networks": {{ toJson . }},
 {{- end }}
 "currentCpus": {{ default $vm.maximumCpus $vm.currentCpus }},
 "currentRam": {{ include "bytes" (default $vm.maximumRam $vm.currentRam) }},
@@ -228,16 +253,30 @@
 {{- with $cdroms }}
 "spec.vm.disks.cdrom": {{ toJson . }},
 {{- end }}
-{{- with $vm.networks }}
+{{- $networks := list }}
+{{- range $i, $n := $vm.networks }}
+{{- $type := ternary "tap" "user" (hasKey $n "tap") }}
+{{- $own := default dict (get $n $type) }}
+{{- $entry := dict "type" $type "device" (default $s.vm.networkDevice $own.device) "mac" (default (include "mac" (list $ $i)) $own.mac | lower) }}
+{{- if eq $type "tap" }}
+{{- $_ := set $entry "bridge" (default $s.vm.bridge $own.bridge) }}
+{{- end }}
+{{- with $own.net }}
+{{- $_ := set $entry "net" . }}
+{{- end }}
+{{- $networks = append $networks $entry }}
+{{- end }}
+{{- with $networks }}
 "spec.vm.networks": {{ toJson . }},
 {{- end }}
-{{- with $vm.display }}
-{{- $spice := dict }}
-{{- with .spice }}
-{{- $spice = dict "spice" (merge (pick . "port" "usbRedirects" "streamingVideo") (dict "port" 5900 "usbRedirects" 2)) }}
+{{- if .Values.spec.cloudInit }}
+"spec.cloudInit": true,
 {{- end }}
-"spec.vm.display": {{ merge (dict "outputs" (default 1 .outputs)) $spice | toJson }},
+{{- $display := dict "outputs" (default 1 ($vm.display).outputs) }}
+{{- if include "spice" . }}
+{{- $_ := set $display "spice" (merge (pick (default dict ($vm.display).spice) "port" "usbRedirects" "streamingVideo") (dict "port" 5900 "usbRedirects" 2 "password" true)) }}
 {{- end }}
+"spec.vm.display": {{ toJson $display }},
 {{- with $vm.machineUuid }}
 "spec.vm.machineUuid": {{ toJson . }},
 {{- end }}
