@@ -144,48 +144,49 @@ func addSpice(t *testing.T, c *runner.Config, passwordFile string) string {
 	return address
 }
 
-// secret is a directory with files that is changed as kubelet changes that of a Secret: by swapping a symlink.
+// secret is a mounted Secret with one key, which is changed as kubelet does it: by swapping a symlink.
 type secret struct {
-	t       *testing.T
-	dir     string
+	t *testing.T
+	// path is that of the key's value.
+	path    string
 	version int
 }
 
-func newSecret(t *testing.T) *secret {
-	return &secret{t: t, dir: t.TempDir()}
+func newSecret(t *testing.T, value string) *secret {
+	t.Helper()
+	s := &secret{t: t, path: filepath.Join(t.TempDir(), "display-password")}
+	s.write(value)
+	if err := os.Symlink(filepath.Join("..data", filepath.Base(s.path)), s.path); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
-// write gives the Secret one key, and returns the path to its value.
-func (s *secret) write(key, value string) string {
+// write gives the key another value.
+func (s *secret) write(value string) {
 	s.t.Helper()
-	link, path := filepath.Join(s.dir, "..data"), filepath.Join(s.dir, key)
-	old, _ := os.Readlink(link)
+	dir, key := filepath.Split(s.path)
+	link := filepath.Join(dir, "..data")
 	s.version++
-	version := fmt.Sprintf("..version_%d", s.version)
+	name := func(version int) string { return fmt.Sprintf("..version_%d", version) }
 	err := errors.Join(
-		os.Mkdir(filepath.Join(s.dir, version), 0o700),
-		os.WriteFile(filepath.Join(s.dir, version, key), []byte(value), 0o600),
-		os.Symlink(version, link+"_tmp"),
+		os.Mkdir(filepath.Join(dir, name(s.version)), 0o700),
+		os.WriteFile(filepath.Join(dir, name(s.version), key), []byte(value), 0o600),
+		os.Symlink(name(s.version), link+"_tmp"),
 		os.Rename(link+"_tmp", link),
+		os.RemoveAll(filepath.Join(dir, name(s.version-1))),
 	)
-	if err == nil && old == "" {
-		err = os.Symlink(filepath.Join("..data", key), path)
-	}
-	if err == nil && old != "" {
-		err = os.RemoveAll(filepath.Join(s.dir, old))
-	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return path
 }
 
 // A display lets in who knows the newest password, and nobody else.
 func TestDisplayPasswordChanges(t *testing.T) {
 	c := loadConfig(t, "minimal")
 	addGuest(t, c, guestHalts)
-	password := newSecret(t)
-	address := addSpice(t, c, password.write("display-password", "first"))
+	password := newSecret(t, "first")
+	address := addSpice(t, c, password.path)
 	m := boot(t, c)
 	link := func(password string, want bool) {
 		t.Helper()
@@ -202,7 +203,7 @@ func TestDisplayPasswordChanges(t *testing.T) {
 	link("second", false)
 	link("", false)
 
-	password.write("display-password", "second\n")
+	password.write("second\n")
 	serial(2)
 	link("second", true)
 	link("first", false)
