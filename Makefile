@@ -12,7 +12,7 @@ MODULES = $(shell find . -name .cache -prune -o -name go.mod -printf '%h\n' | so
 	[ -z "$$(find "$$dir" -name '*.go' -print -quit)" ] || echo "$$dir"; done)
 
 # Where goroutines meet, and a data race could be.
-RACE = ./render/... ./runner/qmp/...
+RACE = ./render/... ./runner/qmp/... ./runner/cluster/... ./runner/endpoint/... ./cmd/cuvee-runner
 
 # Further arguments for go test, for instance `make test TESTFLAGS=-v`.
 TESTFLAGS ?=
@@ -36,6 +36,11 @@ test: ## Run all tests, then those with concurrency again under the race detecto
 	@echo "== race: go test -race $(RACE)"
 	@go test -race $(TESTFLAGS) $(RACE)
 
+.PHONY: test-long
+test-long: ## Start, change and stop VMs again and again, and look for leaks; takes half a minute
+	@tools/need.sh test
+	@go test -tags long -count=1 -timeout 60m -v $(TESTFLAGS) ./runner -run '^TestLong'
+
 .PHONY: bench-render
 bench-render: ## Measure rendering; prints lines of "figure NAME VALUE UNIT"
 	@tools/need.sh test
@@ -52,8 +57,9 @@ bench-libvirt: ## Measure the start of a VM against libvirt, which it installs; 
 	@./bench/libvirt.sh
 
 .PHONY: build
-build: ## Build bin/cuvee
+build: ## Build bin/cuvee and bin/cuvee-runner
 	@go build -o bin/cuvee ./cmd/cuvee
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/cuvee-runner ./cmd/cuvee-runner
 
 .PHONY: generate
 generate: ## Make the generated files anew (CRDs, documents)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -168,4 +170,15 @@ func (m *machine) changesMedia(dir string) {
 	m.typeIn("exec 3<&-\n")
 	m.waitFor("the change is done", noPending)
 	m.says("head -n 1 /dev/sr0", "medium 1")
+
+	// A medium may be on the web, and is read there.
+	web := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	m.t.Cleanup(web.Close)
+	m.change(func(c *runner.Config) {
+		file := map[string]any{"driver": "http", "url": web.URL + "/0.iso"}
+		c.Live.CDROMs = map[string]map[string]any{"cd0": {"driver": "raw", "read-only": true, "file": file}}
+	})
+	m.says("head -n 1 /dev/sr0", "medium 0")
+	m.insert("")
+	m.until("the drive is empty", func() bool { return m.drive() == drive{} })
 }
