@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,12 +67,21 @@ func (v *vm) firstProcess(ctx context.Context, program, config string) error {
 		return err
 	}
 	defer p.end()
+	return v.awaitKept(ctx)
+}
+
+// awaitKept waits until a runner has kept its choices: a start that ends before is followed by one that has to ask QEMU for
+// its machine types.
+func (v *vm) awaitKept(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
 		kept, err := os.ReadFile(filepath.Join(v.config.Boot.DataDir, "resolved.json"))
-		if err != nil || bytes.Contains(kept, []byte(`"qemu"`)) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
+		}
+		if bytes.Contains(kept, []byte(`"qemu"`)) {
+			return nil
 		}
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("the machine type is not kept: %w", err)

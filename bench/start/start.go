@@ -13,16 +13,17 @@ import (
 
 // startRunner measures from the call of Run until it says that the guest runs, and ends the VM.
 func (v *vm) startRunner(ctx context.Context) (time.Duration, error) {
-	return v.run(ctx, nil, func() error { return nil })
+	return v.run(ctx, nil, func() error { return nil }, func() error { return nil })
 }
 
-// run starts the VM, calls booted when the guest runs, and ends the VM.
-func (v *vm) run(ctx context.Context, logger *slog.Logger, booted func() error) (time.Duration, error) {
+// run starts the VM, calls booted when the guest runs, and ends the VM when settled, which is called after it, returns.
+func (v *vm) run(ctx context.Context, logger *slog.Logger, booted, settled func() error) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	force := make(chan struct{})
 	var took time.Duration
 	var fault error
+	last := make(chan error, 1)
 	begin := time.Now()
 	_, err := runner.Run(ctx, v.config, runner.Options{Logger: logger, Force: force, Observe: func(s runner.State) {
 		if s != runner.Booting {
@@ -30,7 +31,10 @@ func (v *vm) run(ctx context.Context, logger *slog.Logger, booted func() error) 
 		}
 		took = time.Since(begin)
 		fault = booted()
-		close(force)
+		go func() {
+			last <- settled()
+			close(force)
+		}()
 	}})
 	if err := errors.Join(err, fault); err != nil {
 		return 0, err
@@ -38,21 +42,22 @@ func (v *vm) run(ctx context.Context, logger *slog.Logger, booted func() error) 
 	if took == 0 {
 		return 0, errors.New("the guest did not run")
 	}
-	return took, nil
+	return took, <-last
 }
 
 // firstStart makes what stays between starts, and takes down what the runner starts QEMU with.
 func (v *vm) firstStart(ctx context.Context) error {
 	// The disk's file, the firmware's variables and the choices are made by a start before that one, so that the choices
 	// are those of all further starts.
-	if _, err := v.startRunner(ctx); err != nil {
+	_, err := v.run(ctx, nil, func() error { return nil }, func() error { return v.awaitKept(ctx) })
+	if err != nil {
 		return fmt.Errorf("first start: %w", err)
 	}
-	_, err := v.run(ctx, slog.New(v.listener()), func() error {
+	_, err = v.run(ctx, slog.New(v.listener()), func() error {
 		var err error
 		v.image, err = os.ReadFile(v.config.Boot.NoCloud.Image)
 		return err
-	})
+	}, func() error { return nil })
 	if err != nil {
 		return fmt.Errorf("second start: %w", err)
 	}
