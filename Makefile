@@ -14,8 +14,13 @@ MODULES = $(shell find . -name .cache -prune -o -name go.mod -printf '%h\n' | so
 # Where goroutines meet, and a data race could be.
 RACE = ./render/... ./runner/qmp/... ./runner/cluster/... ./runner/endpoint/... ./cmd/cuvee-runner
 
+# What the programs say they are: the newest tag and the commit.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
 # Further arguments for go test, for instance `make test TESTFLAGS=-v`.
 TESTFLAGS ?=
+
+, := ,
 
 # Runs a command in each of the modules.
 each = for module in $(MODULES); do (cd "$$module" && echo "== $$module: $(1)" && $(1)); done
@@ -58,8 +63,8 @@ bench-libvirt: ## Measure the start of a VM against libvirt, which it installs; 
 
 .PHONY: build
 build: ## Build bin/cuvee and bin/cuvee-runner
-	@go build -o bin/cuvee ./cmd/cuvee
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/cuvee-runner ./cmd/cuvee-runner
+	@go build -ldflags "-X main.version=$(VERSION)" -o bin/cuvee ./cmd/cuvee
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/cuvee-runner ./cmd/cuvee-runner
 
 .PHONY: generate
 generate: ## Make the generated files anew (CRDs, documents)
@@ -75,7 +80,7 @@ check: vet lint formats generated tidy ## Everything that is checked beside the 
 
 .PHONY: vet
 vet: ## go vet, and cue vet over the schema and the templates
-	@$(call each,go vet ./...)
+	@$(call each,go vet -tags long$(,)apiserver ./...)
 	@go tool cue vet -c=false ./...
 
 .PHONY: lint

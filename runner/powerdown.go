@@ -131,6 +131,6 @@ func (v *vm) quit() {
 	}
 	if !v.qemu.wait(ctx) {
 		v.log.Warn("QEMU does not end, killing it")
-		v.qemu.stop()
+		v.kill(v.qemu)
 	}
 }

@@ -102,6 +102,15 @@ func (r *report) update(f func(*Status)) {
 	})
 }
 
+// observed says which generation of its resource the status is about.
+func (r *report) observed(generation int64) {
+	r.status.update(func(s Status) (Status, bool) {
+		changed := s.Generation != generation
+		s.Generation = generation
+		return s, changed
+	})
+}
+
 // setRAM sets what the guest has from one source: the balloon, or the virtio-mem device of that id.
 func (r *report) setRAM(source string, size int64) {
 	r.order.Lock()

@@ -75,6 +75,7 @@ type vm struct {
 func (v *vm) live(ctx context.Context) (End, error) {
 	defer v.cleanup()
 	v.takeConfigs()
+	v.report.observed(v.cfg.Live.Generation)
 	v.report.begin()
 	if err := v.start(ctx); err != nil {
 		if v.stopRequested(ctx) {
@@ -212,10 +213,17 @@ func (v *vm) startQEMU() error {
 	if err != nil {
 		return err
 	}
-	v.onCleanup(v.qemu.stop)
+	v.onCleanup(func() { v.kill(v.qemu) })
 	v.fds.release()
 	v.report.update(func(s *Status) { s.PID = v.qemu.cmd.Process.Pid })
 	return nil
+}
+
+// kill makes sure that a child process is gone.
+func (v *vm) kill(p *process) {
+	if err := p.stop(); err != nil {
+		v.log.Error("a process is left behind", "error", err)
+	}
 }
 
 // attach takes up the runner's ends of what QEMU is going to inherit. It comes before the start of QEMU, so that

@@ -33,6 +33,8 @@ type Status struct {
 	Resolved map[string]map[string]string
 	// Pending are the fields of the config's live part that the VM does not comply with, sorted by field.
 	Pending []PendingChange
+	// Generation is that of the newest config that is followed: see Live.Generation.
+	Generation int64
 	// Reset is the live.reset that was last done, or was there at the start.
 	Reset string
 	// Resets counts the resets from outside in this run, Reboots those by the guest itself. A firmware may answer a reset with
@@ -42,18 +44,19 @@ type Status struct {
 	GuestError string
 }
 
-// Reasons of a Status. They are CamelCase words, as reasons of conditions in Kubernetes are.
+// Reasons of a Status. They are CamelCase words, as reasons of conditions in Kubernetes are, spelled as the API of VirtualMachines has
+// always spelled them.
 const (
 	// ReasonStarting: Starting.
 	ReasonStarting = "RunnerStarted"
 	// ReasonStarted: Booting, since QEMU was set up.
-	ReasonStarted = "VMStarted"
+	ReasonStarted = "VmStarted"
 	// ReasonReset: Booting, since the guest rebooted or was reset.
-	ReasonReset = "VMReset"
+	ReasonReset = "VmReset"
 	// ReasonBooted: Booted.
-	ReasonBooted = "VMBooted"
+	ReasonBooted = "VmBooted"
 	// ReasonResumed: Booting or Booted, since the guest was let go on.
-	ReasonResumed = "VMResumed"
+	ReasonResumed = "VmResumed"
 	// ReasonIOError: Paused because a disk did not take or give data.
 	ReasonIOError = "IOError"
 	// ReasonPanicked: Paused, or Stopped, because the guest's kernel panicked.
@@ -61,11 +64,11 @@ const (
 	// ReasonWatchdog: Paused by the guest's watchdog.
 	ReasonWatchdog = "Watchdog"
 	// ReasonPaused: Paused by somebody or something else.
-	ReasonPaused = "VMPaused"
+	ReasonPaused = "VmPaused"
 	// ReasonTerminating: Terminating.
-	ReasonTerminating = "VMTerminating"
+	ReasonTerminating = "VmTerminating"
 	// ReasonFailed: Failed.
-	ReasonFailed = "VMFailed"
+	ReasonFailed = "VmFailed"
 )
 
 // IOError is an error of a disk that stopped the guest.

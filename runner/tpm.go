@@ -93,6 +93,6 @@ func (v *vm) endTPM() {
 	ctx, cancel := context.WithTimeout(context.Background(), tpmDelay)
 	defer cancel()
 	if !v.running || !v.tpm.wait(ctx) {
-		v.tpm.stop()
+		v.kill(v.tpm)
 	}
 }

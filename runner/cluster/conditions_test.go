@@ -116,3 +116,13 @@ func TestPhasesAreComplete(t *testing.T) {
 		}
 	}
 }
+
+// Each condition says which generation of the VirtualMachine it is about.
+func TestConditionsGeneration(t *testing.T) {
+	var c conditions
+	for _, got := range c.of(runner.Status{State: runner.Booting, Generation: 7}, time.Now()) {
+		if got.ObservedGeneration != 7 {
+			t.Errorf("%s is about generation %d, want 7", got.Type, got.ObservedGeneration)
+		}
+	}
+}
