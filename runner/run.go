@@ -84,11 +84,11 @@ func (v *vm) live(ctx context.Context) (End, error) {
 		return "", err
 	}
 	v.inBackground(func() { v.keepChoices(context.WithoutCancel(ctx)) })
-	if v.tpm != nil {
-		v.inBackground(v.watchTPM)
-	}
 	untilExit, cancel := v.untilExit(ctx)
 	defer cancel()
+	if v.tpm != nil {
+		v.inBackground(func() { v.watchTPM(untilExit) })
+	}
 	v.inBackground(func() { v.resume(untilExit) })
 	following, stop := context.WithCancel(untilExit)
 	v.inBackground(func() { v.follow(following) })

@@ -215,7 +215,7 @@ func TestMachineTypeKept(t *testing.T) {
 func TestTPMLost(t *testing.T) {
 	v, warnings := startVM(t, readConfig(t, "tpm", t.TempDir()))
 	v.kill(v.tpm)
-	v.watchTPM()
+	v.watchTPM(t.Context())
 	if !strings.Contains(warnings.String(), "TPM emulator ended") {
 		t.Errorf("end of swtpm is not reported:\n%s", warnings)
 	}
