@@ -77,7 +77,7 @@ func TestReportRequest(t *testing.T) {
 	want := map[string]any{
 		"apiVersion": "vmoperator.jdrupes.org/v1",
 		"kind":       "VirtualMachine",
-		"metadata":   map[string]any{"name": "web", "namespace": "vms", "uid": "u-1"},
+		"metadata":   map[string]any{"name": "web", "namespace": "vms", "resourceVersion": "7"},
 		"status": map[string]any{
 			"cpus": 2.0, "ram": "1Gi", "displayPasswordSerial": 3.0, "runnerVersion": "1.2.3",
 			"booted":   map[string]any{"revision": "r1"},
