@@ -3,6 +3,7 @@ package testserver
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,7 +78,7 @@ func (s *Server) Since(mark Mark, filter func(Request) bool) ([]Request, error) 
 	lines := bufio.NewReader(f)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			// The rest is a line that is being written.
 			return out, nil
 		}
