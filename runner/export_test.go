@@ -15,6 +15,7 @@ func (m *VM) Hurry() {
 		files: 20 * time.Millisecond, disks: 20 * time.Millisecond,
 		retryMin: 50 * time.Millisecond, retryMax: 200 * time.Millisecond,
 		settle: 300 * time.Millisecond, powerdown: 50 * time.Millisecond, repeat: time.Minute,
+		agent: 100 * time.Millisecond, agentMost: 500 * time.Millisecond, agentLeast: 20 * time.Millisecond, agentShutdown: time.Minute,
 	}
 }
 

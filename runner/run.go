@@ -61,6 +61,10 @@ type vm struct {
 	pace     pace
 	// gauge measures QEMU while there is one that can be asked.
 	gauge atomic.Pointer[gauge]
+	// guestAgent keeps in touch with QEMU's guest agent while there is a QEMU, login with VM-Operator's; agents are what follows them.
+	guestAgent atomic.Pointer[guestAgent]
+	login      *login
+	agents     []func(context.Context)
 	// taps are the names of the tap devices, by their file descriptors' names.
 	taps map[string]string
 	// running is set when the guest runs.
@@ -90,6 +94,7 @@ func (v *vm) live(ctx context.Context) (End, error) {
 		v.inBackground(func() { v.watchTPM(untilExit) })
 	}
 	v.inBackground(func() { v.resume(untilExit) })
+	v.followAgents(untilExit)
 	following, stop := context.WithCancel(untilExit)
 	v.inBackground(func() { v.follow(following) })
 	return v.supervise(ctx, stop)
@@ -241,6 +246,7 @@ func (v *vm) attach() error {
 		defer close(v.watched)
 		v.watcher.follow(events.Events())
 	}()
+	v.attachAgents()
 	if serial, ok := v.fds.ends[FDSerial]; ok {
 		v.onCleanup(newConsole(serial, v.opts.ConsoleIn, v.opts.ConsoleOut).close)
 	}

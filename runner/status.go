@@ -3,6 +3,8 @@ package runner
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/cuvee-vm/cuvee/runner/vmopagent"
 )
 
 // Status is what a run of a VM is known to be at one moment. What it refers to is never changed afterwards.
@@ -31,6 +33,13 @@ type Status struct {
 	Booted *BootedConfig
 	// Resolved holds the chosen alternative of each choice, by the choice's name.
 	Resolved map[string]map[string]string
+	// Agent is how QEMU's guest agent is, Guest what it tells: nil unless it answers.
+	Agent AgentState
+	Guest *Guest
+	// Login is what VM-Operator's agent tells about who is logged in to the guest.
+	Login vmopagent.State
+	// ConsoleClient is the host that the display is shown on, empty if it is not shown.
+	ConsoleClient string
 	// Pending are the fields of the config's live part that the VM does not comply with, sorted by field.
 	Pending []PendingChange
 	// Generation is that of the newest config that is followed: see Live.Generation.

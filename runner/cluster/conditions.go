@@ -14,6 +14,11 @@ const (
 	conditionBooted  = "Booted"
 	conditionPaused  = "Paused"
 	conditionChanges = "LiveChangesApplied"
+
+	conditionGuestAgent = "GuestAgentConnected"
+	conditionVmopAgent  = "VmopAgentConnected"
+	conditionLoggedIn   = "UserLoggedIn"
+	conditionConsole    = "ConsoleConnected"
 )
 
 // condition is meta/v1 Condition.
@@ -73,6 +78,10 @@ func (c *conditions) of(s runner.Status, now time.Time) []condition {
 		c.set(conditionBooted, c.booted(s.State), p.reason, message, since),
 		c.paused(s, since),
 		c.changes(s, now),
+		c.guestAgent(s, now),
+		c.vmopAgent(s, now),
+		c.loggedIn(s, now),
+		c.console(s, now),
 	}
 	for i := range all {
 		all[i].ObservedGeneration = s.Generation

@@ -97,8 +97,8 @@ func TestConditionsRemember(t *testing.T) {
 		{Type: "RestartRequired", Status: "True", LastTransitionTime: then},
 	})
 	got := c.of(runner.Status{State: runner.Starting, Since: time.Now()}, time.Now())
-	if len(got) != 4 {
-		t.Errorf("%d conditions, want the runner's own four: %v", len(got), got)
+	if len(got) != 8 {
+		t.Errorf("%d conditions, want the runner's own eight: %v", len(got), got)
 	}
 	if got[0].LastTransitionTime != then {
 		t.Errorf("Running has the time %s, but has not changed", got[0].LastTransitionTime)
