@@ -122,10 +122,7 @@ func refuses(class, desc string) string {
 	if err != nil {
 		panic(err)
 	}
-	return string(b) + "
-"
-}
-	return fmt.Sprintf("{\"error\": {\"class\": %q, \"desc\": %q}}\n", class, d)
+	return string(b) + "\n"
 }
 
 // soon is a context for a client whose agent will not answer.
