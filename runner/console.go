@@ -1,94 +1,87 @@
 package runner
 
 import (
-	"io"
+	"context"
 	"net"
-	"sync"
 	"time"
+
+	"github.com/cuvee-vm/cuvee/runner/serial"
 )
 
-const (
-	// consoleBuffer is how many bytes of the guest's output wait for a slow reader.
-	consoleBuffer = 256 << 10
-	// consoleFlush is how long the reader may take for the rest of the output at the end.
-	consoleFlush = time.Second
-)
+// consoleFlush is how long ConsoleOut may take for the rest of the output at the end.
+const consoleFlush = time.Second
 
-// console connects a serial port of the guest to a writer and a reader. It always takes the guest's output, so
-// that a reader that is too slow, or stands still, loses the oldest output instead of stopping the guest.
-type console struct {
-	conn    net.Conn
-	out     io.Writer
-	written chan struct{}
-
-	mu     sync.Mutex
-	more   *sync.Cond
-	buffer []byte
-	ended  bool
+// attachConsole connects the serial port, and ConsoleIn and ConsoleOut with it. The function that is returned ends that, after
+// what is left of the output has been handed on.
+func (v *vm) attachConsole(conn net.Conn) func() {
+	port := v.opts.Serial
+	ctx, cancel := context.WithCancel(context.Background())
+	shown := v.showConsole(ctx, port)
+	detach := port.Attach(conn)
+	if v.opts.ConsoleIn != nil {
+		go v.typeConsole(ctx, port)
+	}
+	return func() {
+		// Everything that QEMU wrote can still be read, up to its end of the connection.
+		detach()
+		shown()
+		cancel()
+	}
 }
 
-func newConsole(conn net.Conn, in io.Reader, out io.Writer) *console {
-	c := &console{conn: conn, out: out, written: make(chan struct{})}
-	c.more = sync.NewCond(&c.mu)
-	if c.out == nil {
-		c.out = io.Discard
+// showConsole copies the output from now on to ConsoleOut. A reader that takes none any more is no reason to end.
+func (v *vm) showConsole(ctx context.Context, port *serial.Port) (finish func()) {
+	if v.opts.ConsoleOut == nil {
+		return func() {}
 	}
-	go c.read()
-	go c.write()
-	if in != nil {
-		// Ends with the next input after the connection is closed.
-		go func() { _, _ = io.Copy(conn, in) }()
-	}
-	return c
-}
-
-// read takes the guest's output until the connection ends.
-func (c *console) read() {
-	chunk := make([]byte, 4096)
-	for {
-		n, err := c.conn.Read(chunk)
-		c.mu.Lock()
-		c.buffer = append(c.buffer, chunk[:n]...)
-		if over := len(c.buffer) - consoleBuffer; over > 0 {
-			c.buffer = append(c.buffer[:0], c.buffer[over:]...)
+	_, end := port.Range()
+	reader := port.Reader(end)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = reader.CopyTo(ctx, v.opts.ConsoleOut)
+	}()
+	return func() {
+		reader.Close()
+		select {
+		case <-done:
+		case <-time.After(consoleFlush):
 		}
-		c.ended = err != nil
-		c.more.Signal()
-		c.mu.Unlock()
+	}
+}
+
+// typeConsole types what ConsoleIn gives. It takes the port over with the first key, and with the first one after another writer did.
+func (v *vm) typeConsole(ctx context.Context, port *serial.Port) {
+	var writer *serial.Writer
+	defer func() { writer.Close() }()
+	b := make([]byte, 4096)
+	for {
+		n, err := v.opts.ConsoleIn.Read(b)
+		if ctx.Err() != nil {
+			return
+		}
+		if n > 0 {
+			if writer.Gone() {
+				writer = v.takeConsole(ctx, port)
+			}
+			// What was typed into a take-over is lost, and that it happened is told.
+			_ = writer.Write(ctx, b[:n])
+		}
 		if err != nil {
 			return
 		}
 	}
 }
 
-// write hands the output on, as fast as the writer takes it.
-func (c *console) write() {
-	defer close(c.written)
-	for {
-		c.mu.Lock()
-		for len(c.buffer) == 0 && !c.ended {
-			c.more.Wait()
+// takeConsole takes the port over, and tells when another writer has done so.
+func (v *vm) takeConsole(ctx context.Context, port *serial.Port) *serial.Writer {
+	writer := port.TakeOver()
+	go func() {
+		select {
+		case <-writer.TakenOver():
+			v.log.Warn("another one types at the console now; the next key here takes it back")
+		case <-ctx.Done():
 		}
-		chunk := c.buffer
-		c.buffer = nil
-		c.mu.Unlock()
-		if len(chunk) == 0 {
-			return
-		}
-		if _, err := c.out.Write(chunk); err != nil {
-			// Nobody is there to read; the guest must be able to go on.
-			c.out = io.Discard
-		}
-	}
-}
-
-// close ends the console when QEMU is gone, after what is left of the output has been handed on.
-func (c *console) close() {
-	// Everything that QEMU wrote can still be read, up to its end of the connection.
-	_ = c.conn.SetReadDeadline(time.Now().Add(consoleFlush))
-	select {
-	case <-c.written:
-	case <-time.After(consoleFlush):
-	}
-	c.conn.Close()
+	}()
+	return writer
 }

@@ -148,3 +148,15 @@ func TestDisplayNone(t *testing.T) {
 		t.Errorf("serial is %d, want -1", status.DisplayPasswordSerial)
 	}
 }
+
+func TestReadLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "password")
+	for _, content := range []string{" secret ", " secret \n", " secret \r\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readLine(path); err != nil || got != " secret " {
+			t.Errorf("line of %q is %q (%v)", content, got, err)
+		}
+	}
+}

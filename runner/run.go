@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cuvee-vm/cuvee/runner/qmp"
+	"github.com/cuvee-vm/cuvee/runner/serial"
 )
 
 // Options are what a run needs besides its config. The zero value is usable.
@@ -28,11 +29,13 @@ type Options struct {
 	Observe func(State)
 	// ProbeKVM tells whether a guest can run under KVM. Without it KVM is used where /dev/kvm can be opened.
 	ProbeKVM func(context.Context) error
+	// Serial is the guest's first serial port, for all who want to read it or type. Without it there is one of this run's own.
+	Serial *serial.Port
 	// ConsoleOut gets what the guest writes to its first serial port. A writer that is too slow loses output; it
 	// never holds up the guest.
 	ConsoleOut io.Writer
-	// ConsoleIn is what the guest reads from its first serial port. A Read that is under way when the VM ends
-	// is left behind, as there is no way to end it.
+	// ConsoleIn is one of those who type at the first serial port. When another writer has taken over, what comes
+	// takes the port back. A Read that is under way when the VM ends is left behind, as there is no way to end it.
 	ConsoleIn io.Reader
 	// Force ends the VM at once when it is closed, without waiting for the guest.
 	Force <-chan struct{}
@@ -61,10 +64,8 @@ type vm struct {
 	pace     pace
 	// gauge measures QEMU while there is one that can be asked.
 	gauge atomic.Pointer[gauge]
-	// guestAgent keeps in touch with QEMU's guest agent while there is a QEMU, login with VM-Operator's; agents are what follows them.
-	guestAgent atomic.Pointer[guestAgent]
-	login      *login
-	agents     []func(context.Context)
+	// screen shows QEMU's display, likewise.
+	screen atomic.Pointer[screen]
 	// taps are the names of the tap devices, by their file descriptors' names.
 	taps map[string]string
 	// running is set when the guest runs.
@@ -79,7 +80,6 @@ type vm struct {
 func (v *vm) live(ctx context.Context) (End, error) {
 	defer v.cleanup()
 	v.takeConfigs()
-	v.report.observed(v.cfg.Live.Generation)
 	v.report.begin()
 	if err := v.start(ctx); err != nil {
 		if v.stopRequested(ctx) {
@@ -88,13 +88,12 @@ func (v *vm) live(ctx context.Context) (End, error) {
 		return "", err
 	}
 	v.inBackground(func() { v.keepChoices(context.WithoutCancel(ctx)) })
+	if v.tpm != nil {
+		v.inBackground(v.watchTPM)
+	}
 	untilExit, cancel := v.untilExit(ctx)
 	defer cancel()
-	if v.tpm != nil {
-		v.inBackground(func() { v.watchTPM(untilExit) })
-	}
 	v.inBackground(func() { v.resume(untilExit) })
-	v.followAgents(untilExit)
 	following, stop := context.WithCancel(untilExit)
 	v.inBackground(func() { v.follow(following) })
 	return v.supervise(ctx, stop)
@@ -108,6 +107,9 @@ func newVM(cfg *Config, opts Options) *vm {
 	v.log = v.log.With("vm", cfg.Boot.Name)
 	v.report = newReport(v.log, opts.Observe)
 	v.pace = defaultPace
+	if v.opts.Serial == nil {
+		v.opts.Serial = serial.New(serial.DefaultSize)
+	}
 	return v
 }
 
@@ -218,17 +220,10 @@ func (v *vm) startQEMU() error {
 	if err != nil {
 		return err
 	}
-	v.onCleanup(func() { v.kill(v.qemu) })
+	v.onCleanup(v.qemu.stop)
 	v.fds.release()
 	v.report.update(func(s *Status) { s.PID = v.qemu.cmd.Process.Pid })
 	return nil
-}
-
-// kill makes sure that a child process is gone.
-func (v *vm) kill(p *process) {
-	if err := p.stop(); err != nil {
-		v.log.Error("a process is left behind", "error", err)
-	}
 }
 
 // attach takes up the runner's ends of what QEMU is going to inherit. It comes before the start of QEMU, so that
@@ -246,9 +241,8 @@ func (v *vm) attach() error {
 		defer close(v.watched)
 		v.watcher.follow(events.Events())
 	}()
-	v.attachAgents()
-	if serial, ok := v.fds.ends[FDSerial]; ok {
-		v.onCleanup(newConsole(serial, v.opts.ConsoleIn, v.opts.ConsoleOut).close)
+	if conn, ok := v.fds.ends[FDSerial]; ok {
+		v.onCleanup(v.attachConsole(conn))
 	}
 	return nil
 }
@@ -269,7 +263,8 @@ func (v *vm) setUp(ctx context.Context) error {
 	v.follower = &follower{report: v.report, pace: v.pace, make: v.newSetting}
 	v.follower.take(ctx, &v.cfg.Live)
 	v.gauge.Store(&gauge{pid: v.qemu.cmd.Process.Pid, monitor: v.monitor, taps: v.taps})
-	v.onCleanup(func() { v.gauge.Store(nil) })
+	v.screen.Store(&screen{monitor: v.monitor, user: v.cfg.Boot.User, dir: v.cfg.Boot.RuntimeDir})
+	v.onCleanup(func() { v.gauge.Store(nil); v.screen.Store(nil) })
 	booted := BootedConfig{Revision: v.cfg.Revision, Why: v.cfg.Why}
 	if err := v.report.started(booted, func() error { return v.monitor.Execute(ctx, "cont", nil, nil) }); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 // host is where a VM is on this machine.
 type host struct {
+	namespace                     string
 	dataDir, runtimeDir, imageDir string
 	runtime                       *runtimeDir
 	accelerator                   string
@@ -34,7 +35,7 @@ func (f *runFlags) host(d render.Document, disks map[string]string) (*host, erro
 	if !ok {
 		namespace = "default"
 	}
-	h := &host{accelerator: f.accel, dataDir: f.dataDir}
+	h := &host{namespace: namespace, accelerator: f.accel, dataDir: f.dataDir}
 	if h.dataDir == "" {
 		base, err := dataHome()
 		if err != nil {

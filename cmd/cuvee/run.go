@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cuvee-vm/cuvee/render"
 	"github.com/cuvee-vm/cuvee/runner"
 	"github.com/cuvee-vm/cuvee/runner/kvm"
 )
@@ -104,15 +106,37 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer host.remove()
-	cfg, err := host.config(cmd.ErrOrStderr(), set, docs[0], others)
+	result, err := set.RenderObserving(render.Input{Document: docs[0], Values: host.values()}, others)
 	if err != nil {
 		return err
 	}
-	return f.supervise(cmd, cfg, signals)
+	writeNotices(cmd.ErrOrStderr(), rendered{doc: docs[0], result: result})
+	cfg, err := runnerConfig(result)
+	if err != nil {
+		return err
+	}
+	if err := host.checkDisks(cfg); err != nil {
+		return err
+	}
+	if err := makeVolumes(cfg); err != nil {
+		return err
+	}
+	p, err := newProjection(result, others)
+	if err != nil {
+		return err
+	}
+	if err := p.write(result, "config", filepath.Join(host.runtimeDir, "config")); err != nil {
+		return err
+	}
+	if err := host.runtime.identify(identity{Namespace: host.namespace, Name: cfg.Boot.Name}); err != nil {
+		return fmt.Errorf("write runtime directory: %w", err)
+	}
+	return f.supervise(cmd, cfg, host.runtimeDir, signals)
 }
 
-// supervise runs the VM until it ends, with the terminal as its console and signals as its power button.
-func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, signals <-chan os.Signal) error {
+// supervise runs the VM until it ends, with the terminal at its serial port, its console on a socket in the runtime directory, and
+// signals as its power button.
+func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, runtimeDir string, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	force := make(chan struct{})
@@ -122,16 +146,21 @@ func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, signals <-c
 	in, restore := consoleInput(cmd.InOrStdin())
 	defer restore()
 	keys := newKeyboard(in)
+	console, stop := serveConsole(runtimeDir, logger)
+	defer stop()
 	run := func() (runner.End, error) {
 		typed, over := keys.session()
 		defer over()
-		return runner.Run(ctx, cfg, runner.Options{
+		vm := runner.New(cfg, runner.Options{
 			Logger:     logger,
 			ProbeKVM:   probeKVM(logger, f.accel),
+			Serial:     console.serial,
 			ConsoleIn:  typed,
 			ConsoleOut: cmd.OutOrStdout(),
 			Force:      force,
 		})
+		console.vm.Store(vm)
+		return vm.Run(ctx)
 	}
 	end, err := untilStopped(ctx, cfg, logger, run)
 	restore()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -21,10 +22,7 @@ type runtimeDir struct {
 
 // newRuntimeDir makes a runtime directory, and removes those that are left from runs that were killed.
 func newRuntimeDir() (*runtimeDir, error) {
-	base := os.Getenv("XDG_RUNTIME_DIR")
-	if base == "" {
-		base = os.TempDir()
-	}
+	base := runtimeBase()
 	removeLeft(base)
 	path, err := os.MkdirTemp(base, runtimePrefix)
 	if err != nil {
@@ -55,20 +53,33 @@ func lockRuntimeDir(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// removeLeft removes runtime directories of this user that no run has a lock on. That it cannot is no reason not to run.
-func removeLeft(base string) {
+// runtimeBase is the directory that runtime directories are in.
+func runtimeBase() string {
+	if base := os.Getenv("XDG_RUNTIME_DIR"); base != "" {
+		return base
+	}
+	return os.TempDir()
+}
+
+// runtimeDirs are the directories of this user that look like runtime directories.
+func runtimeDirs(base string) []string {
 	dirs, err := filepath.Glob(filepath.Join(base, runtimePrefix+"*"))
 	if err != nil {
-		return
+		return nil
 	}
-	for _, dir := range dirs {
+	return slices.DeleteFunc(dirs, func(dir string) bool {
 		info, err := os.Lstat(dir)
 		if err != nil || !info.IsDir() {
-			continue
+			return true
 		}
-		if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Getuid() {
-			continue
-		}
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		return !ok || int(owner.Uid) != os.Getuid()
+	})
+}
+
+// removeLeft removes runtime directories of this user that no run has a lock on. That it cannot is no reason not to run.
+func removeLeft(base string) {
+	for _, dir := range runtimeDirs(base) {
 		// Without a lock it is another program's, or just being made.
 		if lock, err := lockRuntimeDir(dir, 0); err == nil {
 			os.RemoveAll(dir)

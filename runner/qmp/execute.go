@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 )
@@ -13,13 +14,19 @@ import (
 // DefaultTimeout. Arguments that are nil are left out; a reply that is not nil gets what the command returns.
 // A refusal by QEMU is an *Error. Errors name the command, but never its arguments, which may hold secrets.
 func (m *Monitor) Execute(ctx context.Context, command string, args, result any) error {
+	return m.ExecuteWithFile(ctx, command, args, nil, result)
+}
+
+// ExecuteWithFile is Execute for commands that take a file along, such as getfd, which takes a monitor on a Unix socket. The file stays the caller's; QEMU has it
+// when the command has succeeded. The file must stay open until then.
+func (m *Monitor) ExecuteWithFile(ctx context.Context, command string, args any, file *os.File, result any) error {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()
 	cmd := map[string]any{"execute": command}
 	if args != nil {
 		cmd["arguments"] = args
 	}
-	raw, err := m.roundTrip(ctx, cmd)
+	raw, err := m.roundTrip(ctx, cmd, file)
 	if err != nil {
 		return fmt.Errorf("QMP %s: %w", command, err)
 	}
@@ -41,7 +48,7 @@ func (m *Monitor) Run(command []byte) ([]byte, error) {
 	if err := json.Unmarshal(command, &cmd); err != nil {
 		return nil, errors.New("QMP: command is no JSON object")
 	}
-	raw, err := m.roundTrip(ctx, cmd)
+	raw, err := m.roundTrip(ctx, cmd, nil)
 	if err != nil {
 		return nil, fmt.Errorf("QMP %v: %w", cmd["execute"], err)
 	}
@@ -49,7 +56,7 @@ func (m *Monitor) Run(command []byte) ([]byte, error) {
 }
 
 // roundTrip gives the command an id, sends it, and waits for the reply with that id.
-func (m *Monitor) roundTrip(ctx context.Context, cmd map[string]any) (json.RawMessage, error) {
+func (m *Monitor) roundTrip(ctx context.Context, cmd map[string]any, file *os.File) (json.RawMessage, error) {
 	id, answer, err := m.expect()
 	if err != nil {
 		return nil, err
@@ -61,7 +68,7 @@ func (m *Monitor) roundTrip(ctx context.Context, cmd map[string]any) (json.RawMe
 		return nil, fmt.Errorf("write arguments: %w", err)
 	}
 	select {
-	case m.write <- append(b, '\n'):
+	case m.write <- outgoing{text: append(b, '\n'), file: file}:
 	case <-m.done:
 		return nil, m.Err()
 	case <-ctx.Done():

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"sync"
 	"time"
 
 	goqemu "github.com/digitalocean/go-qemu/qmp"
+	"golang.org/x/sys/unix"
 )
 
 // DefaultTimeout is how long a command without a deadline may take. QEMU answers most commands at once, but
@@ -35,7 +38,7 @@ var _ goqemu.Monitor = (*Monitor)(nil)
 // Monitor is a connection to one QEMU. Its methods may be called by any number of goroutines.
 type Monitor struct {
 	conn  io.ReadWriteCloser
-	write chan []byte
+	write chan outgoing
 	hello chan Version
 	done  chan struct{}
 
@@ -48,6 +51,12 @@ type Monitor struct {
 	version   Version
 	connected bool
 	err       error
+}
+
+// outgoing is a command on its way, with a file that goes along with it or without one.
+type outgoing struct {
+	text []byte
+	file *os.File
 }
 
 type reply struct {
@@ -71,7 +80,7 @@ type message struct {
 func New(conn io.ReadWriteCloser) *Monitor {
 	m := &Monitor{
 		conn:    conn,
-		write:   make(chan []byte),
+		write:   make(chan outgoing),
 		hello:   make(chan Version, 1),
 		done:    make(chan struct{}),
 		pending: make(map[uint64]chan reply),
@@ -204,13 +213,50 @@ func (m *Monitor) writeCommands() {
 		select {
 		case <-m.done:
 			return
-		case b := <-m.write:
-			if _, err := io.Copy(m.conn, bytes.NewReader(b)); err != nil {
+		case o := <-m.write:
+			if err := m.send(o); err != nil {
 				m.fail(readError(err, MaxMessage))
 				return
 			}
 		}
 	}
+}
+
+// send writes a command. A file goes with its first bytes.
+func (m *Monitor) send(o outgoing) error {
+	rest := o.text
+	if o.file != nil {
+		n, err := sendFile(m.conn, rest, o.file)
+		if errors.Is(err, os.ErrClosed) {
+			// Who sent the command does not wait for its reply any more.
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	_, err := io.Copy(m.conn, bytes.NewReader(rest))
+	return err
+}
+
+// sendFile sends a file with the beginning of a text, and returns how much of that was sent.
+func sendFile(conn io.Writer, text []byte, file *os.File) (n int, err error) {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0, errors.New("a file can only be sent through a Unix socket")
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	// The descriptor cannot become another file's meanwhile.
+	if controlErr := raw.Control(func(fd uintptr) {
+		n, _, err = socket.WriteMsgUnix(text, unix.UnixRights(int(fd)), nil)
+	}); controlErr != nil {
+		return 0, fmt.Errorf("%w: %w", os.ErrClosed, controlErr)
+	}
+	return n, err
 }
 
 func withDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -100,6 +100,7 @@
 {"option":"global","keys":{"driver":"ICH9-LPC","property":"disable_s4","value":"1"}},
 {"option":"mon","keys":{"chardev":"monitor","mode":"control"}},
 {"option":"display","value":"none"},
+{"option":"vnc","value":"none","keys":{"share":"force-shared"}},
 {"option":"smp","keys":{"cpus":1,"maxcpus":{{ $vm.maximumCpus }}}},
 {"option":"cpu","value":{"resolve":"accelerator.cpu"},"keys":{}},
 {"option":"rtc","keys":{"base":{{ toJson $vm.rtcBase }},"clock":{{ toJson $vm.rtcClock }},"driftfix":"slew"}},
