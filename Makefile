@@ -7,15 +7,25 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # The Go modules of this repository that hold code: the product's, and those of tools with dependencies
-# that the product shall not have.
-MODULES = $(shell find . -name .cache -prune -o -name go.mod -printf '%h\n' | sort | while read -r dir; do \
+# that the product shall not have. That of tools/kube is only built: to vet it is to compile Kubernetes once more.
+MODULES = $(shell find . -name .cache -prune -o -path ./tools/kube -prune -o -name go.mod -printf '%h\n' | sort | while read -r dir; do \
 	[ -z "$$(find "$$dir" -name '*.go' -print -quit)" ] || echo "$$dir"; done)
 
 # Where goroutines meet, and a data race could be.
 RACE = ./render/... ./runner/qmp/... ./runner/cluster/... ./runner/endpoint/... ./cmd/cuvee-runner
 
+# What the programs say they are: the newest tag and the commit.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
 # Further arguments for go test, for instance `make test TESTFLAGS=-v`.
 TESTFLAGS ?=
+
+, := ,
+# Where tests find a Kubernetes. If it is set already, none is built.
+ifndef KUBEBUILDER_ASSETS
+export KUBEBUILDER_ASSETS := $(CURDIR)/.cache/kube/bin
+KUBE = kube
+endif
 
 # Runs a command in each of the modules.
 each = for module in $(MODULES); do (cd "$$module" && echo "== $$module: $(1)" && $(1)); done
@@ -30,11 +40,15 @@ demo: ## Boot examples/hello.yaml in QEMU, with its console in this terminal
 	@tools/demo.sh
 
 .PHONY: test
-test: ## Run all tests, then those with concurrency again under the race detector
+test: $(KUBE) ## Run all tests, then those with concurrency again under the race detector
 	@tools/need.sh test
 	@$(call each,$(strip go test $(TESTFLAGS)) ./...)
 	@echo "== race: go test -race $(RACE)"
 	@go test -race $(TESTFLAGS) $(RACE)
+
+.PHONY: kube
+kube: ## Build the Kubernetes that tests run on (a quarter of an hour, once); prints where it is
+	@tools/kube/build.sh
 
 .PHONY: test-long
 test-long: ## Start, change and stop VMs again and again, and look for leaks; takes half a minute
@@ -58,8 +72,8 @@ bench-libvirt: ## Measure the start of a VM against libvirt, which it installs; 
 
 .PHONY: build
 build: ## Build bin/cuvee and bin/cuvee-runner
-	@go build -o bin/cuvee ./cmd/cuvee
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/cuvee-runner ./cmd/cuvee-runner
+	@go build -ldflags "-X main.version=$(VERSION)" -o bin/cuvee ./cmd/cuvee
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/cuvee-runner ./cmd/cuvee-runner
 
 .PHONY: generate
 generate: ## Make the generated files anew (CRDs, documents)
@@ -75,7 +89,7 @@ check: vet lint formats generated tidy ## Everything that is checked beside the 
 
 .PHONY: vet
 vet: ## go vet, and cue vet over the schema and the templates
-	@$(call each,go vet ./...)
+	@$(call each,go vet -tags long$(,)apiserver ./...)
 	@go tool cue vet -c=false ./...
 
 .PHONY: lint
@@ -85,8 +99,9 @@ lint: ## golangci-lint over the Go files, shellcheck over the scripts
 	@$(call each,$(CURDIR)/tools/lint/golangci-lint run)
 
 .PHONY: formats
-formats: ## Are the CUE files formatted (lint looks at the Go files)?
+formats: ## Are the CUE files formatted, and the Go files that lint does not look at?
 	@go tool cue fmt --check --files .
+	@test -z "$$(gofmt -l tools/kube)" || { echo "not formatted: $$(gofmt -l tools/kube)"; exit 1; }
 
 .PHONY: generated
 generated: ## Are the generated files current?
@@ -96,6 +111,7 @@ generated: ## Are the generated files current?
 .PHONY: tidy
 tidy: ## Is every go.mod tidy?
 	@$(call each,go mod tidy -diff)
+	@cd tools/kube && go mod tidy -diff
 
 .PHONY: clean
 clean: ## Remove what was built and cached here

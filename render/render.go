@@ -27,6 +27,8 @@ type Input struct {
 type Engine struct {
 	// ResourceVersion is that of the custom resource.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Generation is the custom resource's metadata.generation.
+	Generation int64 `json:"generation,omitempty"`
 	// Now is the time, RFC 3339.
 	Now string `json:"now,omitempty"`
 	// Random is a new random text of 128 bits.
@@ -142,6 +144,9 @@ func (s *Set) fill(clean map[string]any, in Input) cue.Value {
 	}
 	if in.Engine != nil {
 		engine := map[string]any{}
+		if in.Engine.Generation > 0 {
+			engine["generation"] = in.Engine.Generation
+		}
 		for k, v := range map[string]string{"resourceVersion": in.Engine.ResourceVersion, "now": in.Engine.Now, "random": in.Engine.Random} {
 			if v != "" {
 				engine[k] = v

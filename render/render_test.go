@@ -103,14 +103,14 @@ func TestEngineReachesTheResult(t *testing.T) {
 	set := load(t, render.Source{})
 	in := render.Input{
 		Document: document(t, fmt.Sprintf(testVM, "web")),
-		Engine:   &render.Engine{ResourceVersion: "4711", Random: "secret"},
+		Engine:   &render.Engine{ResourceVersion: "4711", Generation: 12, Random: "secret"},
 	}
 	r, err := set.Render(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := manifests(t, r)
-	for _, want := range []string{"cuvee-vm.github.io/instance-id: v4711", "display-password: c2VjcmV0"} {
+	for _, want := range []string{"cuvee-vm.github.io/instance-id: v4711", "display-password: c2VjcmV0", `"generation": 12,`} {
 		if !bytes.Contains([]byte(text), []byte(want)) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}

@@ -215,9 +215,14 @@ type Live struct {
 	Networks map[string]LiveNetwork `json:"networks,omitempty"`
 	// Display is the display's password, where it has one.
 	Display *Display `json:"display,omitempty"`
+	// LoggedInUser is who shall be logged in to the guest by VM-Operator's agent in it; empty for nobody. Since 1.1.
+	LoggedInUser string `json:"loggedInUser,omitempty"`
 	// Reset asks for a reset of the guest by being another text than before. What is there at the start is done by
 	// the start. Since 1.1.
 	Reset string `json:"reset,omitempty"`
+	// Generation is the metadata.generation of the resource that the config was made from, which a status says to be about.
+	// 0 is none. Since 1.1.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // LiveDisk is what can be changed of a disk.

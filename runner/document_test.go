@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -82,28 +83,48 @@ func TestDocumentStates(t *testing.T) {
 	}
 }
 
-// The document has each end with its exit code.
+// The document has each end with its exit code, and each error.
 func TestDocumentEnds(t *testing.T) {
-	want := map[string]string{"(error)": ""}
+	var want [][]string
 	for _, end := range []runner.End{
 		runner.EndGuest, runner.EndRequested, runner.EndCalledOff, runner.EndForced, runner.EndPanicked,
 	} {
-		want[string(end)] = fmt.Sprint(runner.ExitCode(end, nil))
-	}
-	got := make(map[string]string)
-	codes := []string{}
-	for _, row := range table(t, "How a VM ends", 0) {
-		got[row[0]] = row[2]
-		codes = append(codes, row[2])
+		want = append(want, []string{string(end), fmt.Sprint(runner.ExitCode(end, nil))})
 	}
 	for _, err := range []error{os.ErrNotExist, runner.ErrRefused, runner.ErrCrashed} {
-		if code := fmt.Sprint(runner.ExitCode("", err)); !slices.Contains(codes, code) {
-			t.Errorf("no exit code %s", code)
-		}
+		want = append(want, []string{"(error)", fmt.Sprint(runner.ExitCode("", err))})
 	}
-	got["(error)"] = ""
+	var got [][]string
+	for _, row := range table(t, "How a VM ends", 0) {
+		got = append(got, []string{row[0], row[2]})
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ends (-code +document):\n%s", diff)
+	}
+}
+
+// The document has each reason of a status: the constants of the source, as there is no other list of them.
+func TestDocumentReasons(t *testing.T) {
+	source, err := os.ReadFile("status.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, m := range regexp.MustCompile(`(?m)^\tReason\w+ = "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
+		want = append(want, m[1])
+	}
+	data, err := os.ReadFile("../docs/runner.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(data), "`Status.Reason` says why")
+	text, _, _ = strings.Cut(text, "\n\n")
+	var got []string
+	for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(text, -1) {
+		got = append(got, m[1])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reasons (-code +document):\n%s", diff)
 	}
 }
 

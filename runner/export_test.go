@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"log/slog"
+	"testing"
 	"time"
 
 	"github.com/cuvee-vm/cuvee/runner/qmp"
@@ -14,6 +15,7 @@ func (m *VM) Hurry() {
 		files: 20 * time.Millisecond, disks: 20 * time.Millisecond,
 		retryMin: 50 * time.Millisecond, retryMax: 200 * time.Millisecond,
 		settle: 300 * time.Millisecond, powerdown: 50 * time.Millisecond, repeat: time.Minute,
+		agent: 100 * time.Millisecond, agentMost: 500 * time.Millisecond, agentLeast: 20 * time.Millisecond, agentShutdown: time.Minute,
 	}
 }
 
@@ -35,6 +37,18 @@ func (m *VM) AgentAnswered() { m.vm.report.happened(agentAnswered, ReasonBooted,
 // FollowFast is FollowConfig with a short interval.
 func FollowFast(ctx context.Context, path string) (*Config, <-chan *Config, error) {
 	return followConfig(ctx, path, slog.New(slog.DiscardHandler), 5*time.Millisecond)
+}
+
+// CorpusConfig reads a config of the corpus.
+func CorpusConfig(t *testing.T, name, dir string) *Config {
+	t.Helper()
+	return readConfig(t, name, dir)
+}
+
+// WriteInputs makes the files that the full config refers to.
+func WriteInputs(t *testing.T, dir string) {
+	t.Helper()
+	writeInputs(t, dir)
 }
 
 // LifeRow is a row of the table of a VM's life.

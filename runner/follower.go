@@ -90,6 +90,10 @@ func (f *follower) take(ctx context.Context, live *Live) {
 		d.delay = 0
 	}
 	f.applyWhere(ctx, func(*field) bool { return true })
+	if ctx.Err() == nil {
+		// What the status says is about this config from now on: each field was tried once.
+		f.report.observed(live.Generation)
+	}
 }
 
 // applyWhere applies the fields of which a condition holds.

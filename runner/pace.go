@@ -14,6 +14,11 @@ type pace struct {
 	powerdown time.Duration
 	// repeat is how often the same error of a disk is told.
 	repeat time.Duration
+	// agent is when the guest's agent is asked again first; each further pause is twice as long, up to agentMost. agentLeast lies
+	// between two times in any case.
+	agent, agentMost, agentLeast time.Duration
+	// agentShutdown is how long a guest is left alone whose agent has been asked to shut it down.
+	agentShutdown time.Duration
 }
 
 var defaultPace = pace{
@@ -24,6 +29,9 @@ var defaultPace = pace{
 	settle:    500 * time.Millisecond,
 	powerdown: 3 * time.Second,
 	repeat:    time.Minute,
+
+	agent: 5 * time.Second, agentMost: time.Minute, agentLeast: time.Second,
+	agentShutdown: 10 * time.Second,
 }
 
 // after returns the pause that follows one, 0 being none.

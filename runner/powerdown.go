@@ -85,13 +85,16 @@ func (v *vm) powerdown(ctx context.Context) bool {
 	ctx, cancel := v.forcible(ctx)
 	defer cancel()
 	begin := time.Now()
+	press := v.askAgent(ctx)
 	for ctx.Err() == nil && v.monitor.Err() == nil {
 		cfg, changed := v.newest.get()
 		left := time.Until(begin.Add(time.Duration(cfg.Live.PowerdownTimeout) * time.Second))
 		if left <= 0 {
 			return false
 		}
-		v.ask(ctx, left)
+		if !time.Now().Before(press) {
+			v.ask(ctx, left)
+		}
 		select {
 		case <-v.qemu.exited:
 			return true
@@ -99,10 +102,21 @@ func (v *vm) powerdown(ctx context.Context) bool {
 		case <-ctx.Done():
 		case <-v.monitor.Done():
 			return v.wentAway()
-		case <-time.After(min(left, v.pace.powerdown)):
+		case <-time.After(min(left, max(v.pace.powerdown, time.Until(press)))):
 		}
 	}
 	return false
+}
+
+// askAgent asks the guest's agent to shut the guest down. It returns when to press the power button: at once if there is no agent that
+// would, else when the guest has had some time to follow.
+func (v *vm) askAgent(ctx context.Context) time.Time {
+	cfg, _ := v.newest.get()
+	left := time.Duration(cfg.Live.PowerdownTimeout) * time.Second
+	if g := v.guestAgent.Load(); g != nil && g.shutDown(ctx, left) {
+		return time.Now().Add(v.pace.agentShutdown)
+	}
+	return time.Now()
 }
 
 // ask presses the power button of the guest.
@@ -131,6 +145,6 @@ func (v *vm) quit() {
 	}
 	if !v.qemu.wait(ctx) {
 		v.log.Warn("QEMU does not end, killing it")
-		v.qemu.stop()
+		v.kill(v.qemu)
 	}
 }

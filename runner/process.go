@@ -40,11 +40,34 @@ func startProcess(l *launcher, user *User, program string, argv []string, files 
 	return p, nil
 }
 
-// stop kills the process and waits until it is gone.
-func (p *process) stop() {
-	// Kill fails only for a process that is gone already.
-	_ = p.cmd.Process.Kill()
-	<-p.exited
+const (
+	// stopDelay is how long a process may take to end after SIGKILL. One that waits for a disk that does not answer takes longer.
+	stopDelay = 10 * time.Second
+	// unkilledDelay is how long one may take that cannot be killed: it may be about to end by itself.
+	unkilledDelay = 2 * time.Second
+)
+
+// stop kills the process and waits until it is gone, as long as that makes sense.
+func (p *process) stop() error {
+	// A runner that is root without CAP_KILL must not signal a QEMU of another user, nor does the kernel when the runner
+	// ends. What is left ends with the container.
+	err := p.cmd.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	delay := stopDelay
+	if err != nil {
+		delay = unkilledDelay
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(delay):
+	}
+	if err != nil {
+		return fmt.Errorf("kill %s: %w", p.name, err)
+	}
+	return fmt.Errorf("kill %s: it has not ended %v after SIGKILL", p.name, delay)
 }
 
 // wait waits until the process is gone, and reports whether it is before the context ends.

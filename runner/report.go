@@ -3,8 +3,11 @@ package runner
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
+
+	"github.com/cuvee-vm/cuvee/runner/vmopagent"
 )
 
 // eventBuffer is how many events wait for their reader.
@@ -62,6 +65,25 @@ func (r *report) happened(on occurrence, reason, message string) {
 	r.change(on, reason, message)
 }
 
+// answered makes the VM Booted, unless its guest was reset after the given number of resets: then it was another one that
+// has answered.
+func (r *report) answered(resets int) {
+	r.order.Lock()
+	defer r.order.Unlock()
+	if status, _ := r.status.get(); status.Resets+status.Reboots == resets {
+		r.change(agentAnswered, ReasonBooted, "")
+	}
+}
+
+// setGuest sets what is known of the guest's agent and from it. It is news only if something has changed.
+func (r *report) setGuest(state AgentState, guest *Guest) {
+	r.status.update(func(s Status) (Status, bool) {
+		changed := s.Agent != state || !reflect.DeepEqual(s.Guest, guest)
+		s.Agent, s.Guest = state, guest
+		return s, changed
+	})
+}
+
 func (r *report) change(on occurrence, reason, message string) {
 	status, _ := r.status.get()
 	if on == guestReset && r.paused == Booted {
@@ -85,6 +107,8 @@ func (r *report) enter(s State, reason, message string) {
 		status.State, status.Reason, status.Message, status.Since = s, reason, message, time.Now()
 		if s == Stopped || s == Failed {
 			status.PID, status.CPUs, status.RAM, status.IOError, status.Pending = 0, 0, 0, nil, nil
+			status.Agent, status.Guest, status.ConsoleClient = AgentAbsent, nil, ""
+			status.Login = vmopagent.State{Wanted: status.Login.Wanted}
 		}
 	})
 	r.log.Info("VM is "+string(s), "reason", reason, "message", message)
@@ -99,6 +123,15 @@ func (r *report) update(f func(*Status)) {
 	r.status.update(func(s Status) (Status, bool) {
 		f(&s)
 		return s, true
+	})
+}
+
+// observed says which generation of its resource the status is about.
+func (r *report) observed(generation int64) {
+	r.status.update(func(s Status) (Status, bool) {
+		changed := s.Generation != generation
+		s.Generation = generation
+		return s, changed
 	})
 }
 

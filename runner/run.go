@@ -64,6 +64,10 @@ type vm struct {
 	pace     pace
 	// gauge measures QEMU while there is one that can be asked.
 	gauge atomic.Pointer[gauge]
+	// guestAgent keeps in touch with QEMU's guest agent while there is a QEMU, login with VM-Operator's; agents are what follows them.
+	guestAgent atomic.Pointer[guestAgent]
+	login      *login
+	agents     []func(context.Context)
 	// screen shows QEMU's display, likewise.
 	screen atomic.Pointer[screen]
 	// taps are the names of the tap devices, by their file descriptors' names.
@@ -80,6 +84,7 @@ type vm struct {
 func (v *vm) live(ctx context.Context) (End, error) {
 	defer v.cleanup()
 	v.takeConfigs()
+	v.report.observed(v.cfg.Live.Generation)
 	v.report.begin()
 	if err := v.start(ctx); err != nil {
 		if v.stopRequested(ctx) {
@@ -88,12 +93,13 @@ func (v *vm) live(ctx context.Context) (End, error) {
 		return "", err
 	}
 	v.inBackground(func() { v.keepChoices(context.WithoutCancel(ctx)) })
-	if v.tpm != nil {
-		v.inBackground(v.watchTPM)
-	}
 	untilExit, cancel := v.untilExit(ctx)
 	defer cancel()
+	if v.tpm != nil {
+		v.inBackground(func() { v.watchTPM(untilExit) })
+	}
 	v.inBackground(func() { v.resume(untilExit) })
+	v.followAgents(untilExit)
 	following, stop := context.WithCancel(untilExit)
 	v.inBackground(func() { v.follow(following) })
 	return v.supervise(ctx, stop)
@@ -220,10 +226,17 @@ func (v *vm) startQEMU() error {
 	if err != nil {
 		return err
 	}
-	v.onCleanup(v.qemu.stop)
+	v.onCleanup(func() { v.kill(v.qemu) })
 	v.fds.release()
 	v.report.update(func(s *Status) { s.PID = v.qemu.cmd.Process.Pid })
 	return nil
+}
+
+// kill makes sure that a child process is gone.
+func (v *vm) kill(p *process) {
+	if err := p.stop(); err != nil {
+		v.log.Error("a process is left behind", "error", err)
+	}
 }
 
 // attach takes up the runner's ends of what QEMU is going to inherit. It comes before the start of QEMU, so that
@@ -241,6 +254,7 @@ func (v *vm) attach() error {
 		defer close(v.watched)
 		v.watcher.follow(events.Events())
 	}()
+	v.attachAgents()
 	if conn, ok := v.fds.ends[FDSerial]; ok {
 		v.onCleanup(v.attachConsole(conn))
 	}

@@ -32,7 +32,7 @@ func (l *Live) paths() []path {
 	for _, id := range slices.Sorted(maps.Keys(l.Networks)) {
 		paths = append(paths, path{field: "networks", id: id})
 	}
-	return append(paths, path{field: "display"}, path{field: "reset"})
+	return append(paths, path{field: "display"}, path{field: "loggedInUser"}, path{field: "reset"})
 }
 
 // newSetting returns what brings this VM to a field.
@@ -55,6 +55,8 @@ func (v *vm) newSetting(p path) setting {
 		return &network{monitor: v.monitor, id: p.id, up: true}
 	case "display":
 		return &display{monitor: v.monitor, report: v.report, every: v.pace.files}
+	case "loggedInUser":
+		return &user{login: v.login}
 	default:
 		return &reset{monitor: v.monitor, report: v.report, done: v.cfg.Live.Reset}
 	}

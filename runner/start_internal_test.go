@@ -214,8 +214,8 @@ func TestMachineTypeKept(t *testing.T) {
 // The end of the TPM is reported; the guest goes on.
 func TestTPMLost(t *testing.T) {
 	v, warnings := startVM(t, readConfig(t, "tpm", t.TempDir()))
-	v.tpm.stop()
-	v.watchTPM()
+	v.kill(v.tpm)
+	v.watchTPM(t.Context())
 	if !strings.Contains(warnings.String(), "TPM emulator ended") {
 		t.Errorf("end of swtpm is not reported:\n%s", warnings)
 	}

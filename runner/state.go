@@ -64,7 +64,7 @@ var life = []transition{
 	{[]State{Paused}, guestResumed, before,
 		"nothing"},
 	{[]State{Booting, Booted, Paused}, stopRequested, Terminating,
-		"lets a Paused guest go on; `system_powerdown` every 3 s until `powerdownTimeout` is over, then `quit`, after 5 s SIGKILL"},
+		"lets a Paused guest go on; asks its agent, if that answers, to shut it down; after 10 s, or at once, `system_powerdown` every 3 s until `powerdownTimeout` is over, then `quit`, after 5 s SIGKILL"},
 	{[]State{Starting, Booting, Booted, Paused, Terminating}, ended, Stopped,
 		"what ends with the VM is removed; `Run` returns how it ended"},
 	{[]State{Starting, Booting, Booted, Paused, Terminating}, failed, Failed,

@@ -3,6 +3,8 @@ package runner
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/cuvee-vm/cuvee/runner/vmopagent"
 )
 
 // Status is what a run of a VM is known to be at one moment. What it refers to is never changed afterwards.
@@ -31,8 +33,17 @@ type Status struct {
 	Booted *BootedConfig
 	// Resolved holds the chosen alternative of each choice, by the choice's name.
 	Resolved map[string]map[string]string
+	// Agent is how QEMU's guest agent is, Guest what it tells: nil unless it answers.
+	Agent AgentState
+	Guest *Guest
+	// Login is what VM-Operator's agent tells about who is logged in to the guest.
+	Login vmopagent.State
+	// ConsoleClient is the host that the display is shown on, empty if it is not shown.
+	ConsoleClient string
 	// Pending are the fields of the config's live part that the VM does not comply with, sorted by field.
 	Pending []PendingChange
+	// Generation is that of the newest config that is followed: see Live.Generation.
+	Generation int64
 	// Reset is the live.reset that was last done, or was there at the start.
 	Reset string
 	// Resets counts the resets from outside in this run, Reboots those by the guest itself. A firmware may answer a reset with
@@ -42,18 +53,19 @@ type Status struct {
 	GuestError string
 }
 
-// Reasons of a Status. They are CamelCase words, as reasons of conditions in Kubernetes are.
+// Reasons of a Status. They are CamelCase words, as reasons of conditions in Kubernetes are, spelled as the API of VirtualMachines has
+// always spelled them.
 const (
 	// ReasonStarting: Starting.
 	ReasonStarting = "RunnerStarted"
 	// ReasonStarted: Booting, since QEMU was set up.
-	ReasonStarted = "VMStarted"
+	ReasonStarted = "VmStarted"
 	// ReasonReset: Booting, since the guest rebooted or was reset.
-	ReasonReset = "VMReset"
+	ReasonReset = "VmReset"
 	// ReasonBooted: Booted.
-	ReasonBooted = "VMBooted"
+	ReasonBooted = "VmBooted"
 	// ReasonResumed: Booting or Booted, since the guest was let go on.
-	ReasonResumed = "VMResumed"
+	ReasonResumed = "VmResumed"
 	// ReasonIOError: Paused because a disk did not take or give data.
 	ReasonIOError = "IOError"
 	// ReasonPanicked: Paused, or Stopped, because the guest's kernel panicked.
@@ -61,11 +73,11 @@ const (
 	// ReasonWatchdog: Paused by the guest's watchdog.
 	ReasonWatchdog = "Watchdog"
 	// ReasonPaused: Paused by somebody or something else.
-	ReasonPaused = "VMPaused"
+	ReasonPaused = "VmPaused"
 	// ReasonTerminating: Terminating.
-	ReasonTerminating = "VMTerminating"
+	ReasonTerminating = "VmTerminating"
 	// ReasonFailed: Failed.
-	ReasonFailed = "VMFailed"
+	ReasonFailed = "VmFailed"
 )
 
 // IOError is an error of a disk that stopped the guest.

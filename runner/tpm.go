@@ -74,12 +74,10 @@ func (t *TPM) listen() (*os.File, error) {
 	return listener.File()
 }
 
-// watchTPM reports the end of swtpm, unless it is that of QEMU that has ended it. The guest goes on without its TPM.
-func (v *vm) watchTPM() {
-	select {
-	case <-v.qemu.exited:
+// watchTPM reports the end of swtpm before that of QEMU, which ends the context. The guest goes on without its TPM.
+func (v *vm) watchTPM(untilExit context.Context) {
+	if !v.tpm.wait(untilExit) {
 		return
-	case <-v.tpm.exited:
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), exitDelay)
 	defer cancel()
@@ -93,6 +91,6 @@ func (v *vm) endTPM() {
 	ctx, cancel := context.WithTimeout(context.Background(), tpmDelay)
 	defer cancel()
 	if !v.running || !v.tpm.wait(ctx) {
-		v.tpm.stop()
+		v.kill(v.tpm)
 	}
 }

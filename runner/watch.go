@@ -19,6 +19,8 @@ type watcher struct {
 	over <-chan time.Time
 	// told are the errors of disks that were told, and when.
 	told map[IOError]time.Time
+	// viewer is the client that sees the display, as host:port; empty if there is none.
+	viewer string
 	// down is set by the guest's shutdown.
 	down shutdown
 }
@@ -79,6 +81,8 @@ func (w *watcher) take(e qmp.Event) {
 		if decode(e, &data) {
 			w.report.setRAM(ramBase, data.Actual)
 		}
+	case "SPICE_INITIALIZED", "SPICE_DISCONNECTED":
+		w.spice(e)
 	case "DEVICE_TRAY_MOVED":
 		var data struct {
 			ID   string `json:"id"`

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,4 +28,31 @@ func runnerConfig(r *render.Result) (*runner.Config, error) {
 		}
 	}
 	return nil, errors.New("the templates make no ConfigMap with a " + configFile)
+}
+
+// config renders a VM for this machine, with notices to w, and makes the files that a kubelet would have made.
+func (h *host) config(w io.Writer, set *render.Set, doc render.Document, others []render.Document) (*runner.Config, error) {
+	result, err := set.RenderObserving(render.Input{Document: doc, Values: h.values()}, others)
+	if err != nil {
+		return nil, err
+	}
+	writeNotices(w, rendered{doc: doc, result: result})
+	cfg, err := runnerConfig(result)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.checkDisks(cfg); err != nil {
+		return nil, err
+	}
+	if err := makeVolumes(cfg); err != nil {
+		return nil, err
+	}
+	p, err := newProjection(result, others)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.write(result, "config", filepath.Join(h.runtimeDir, "config")); err != nil {
+		return nil, err
+	}
+	return cfg, nil
 }

@@ -8,13 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/cuvee-vm/cuvee/render"
 	"github.com/cuvee-vm/cuvee/runner"
 	"github.com/cuvee-vm/cuvee/runner/kvm"
 )
@@ -106,26 +104,8 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer host.remove()
-	result, err := set.RenderObserving(render.Input{Document: docs[0], Values: host.values()}, others)
+	cfg, err := host.config(cmd.ErrOrStderr(), set, docs[0], others)
 	if err != nil {
-		return err
-	}
-	writeNotices(cmd.ErrOrStderr(), rendered{doc: docs[0], result: result})
-	cfg, err := runnerConfig(result)
-	if err != nil {
-		return err
-	}
-	if err := host.checkDisks(cfg); err != nil {
-		return err
-	}
-	if err := makeVolumes(cfg); err != nil {
-		return err
-	}
-	p, err := newProjection(result, others)
-	if err != nil {
-		return err
-	}
-	if err := p.write(result, "config", filepath.Join(host.runtimeDir, "config")); err != nil {
 		return err
 	}
 	if err := host.runtime.identify(identity{Namespace: host.namespace, Name: cfg.Boot.Name}); err != nil {

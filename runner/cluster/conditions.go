@@ -14,12 +14,18 @@ const (
 	conditionBooted  = "Booted"
 	conditionPaused  = "Paused"
 	conditionChanges = "LiveChangesApplied"
+
+	conditionGuestAgent = "GuestAgentConnected"
+	conditionVmopAgent  = "VmopAgentConnected"
+	conditionLoggedIn   = "UserLoggedIn"
+	conditionConsole    = "ConsoleConnected"
 )
 
 // condition is meta/v1 Condition.
 type condition struct {
 	Type               string `json:"type"`
 	Status             string `json:"status"`
+	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 	LastTransitionTime string `json:"lastTransitionTime"`
 	Reason             string `json:"reason"`
 	Message            string `json:"message"`
@@ -67,12 +73,20 @@ func (c *conditions) of(s runner.Status, now time.Time) []condition {
 	if since.IsZero() {
 		since = now
 	}
-	return []condition{
+	all := []condition{
 		c.set(conditionRunning, p.running, p.reason, message, since),
 		c.set(conditionBooted, c.booted(s.State), p.reason, message, since),
 		c.paused(s, since),
 		c.changes(s, now),
+		c.guestAgent(s, now),
+		c.vmopAgent(s, now),
+		c.loggedIn(s, now),
+		c.console(s, now),
 	}
+	for i := range all {
+		all[i].ObservedGeneration = s.Generation
+	}
+	return all
 }
 
 // booted does not change because a guest is paused: it goes on from where it was.
@@ -87,7 +101,7 @@ func (c *conditions) paused(s runner.Status, since time.Time) condition {
 	if s.State != runner.Paused {
 		return c.set(conditionPaused, false, "NotPaused", "", since)
 	}
-	reason, message := cmp.Or(word(s.Reason), "VmPaused"), s.Message
+	reason, message := cmp.Or(s.Reason, runner.ReasonPaused), s.Message
 	if e := s.IOError; e != nil {
 		reason = "IOError"
 		if e.NoSpace {
@@ -138,12 +152,4 @@ func cut(text string, bytes int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:bytes], "")
-}
-
-// word is a reason as it has always been spelled in this API: VmStarted, not VMStarted.
-func word(reason string) string {
-	if rest, ok := strings.CutPrefix(reason, "VM"); ok {
-		return "Vm" + rest
-	}
-	return reason
 }

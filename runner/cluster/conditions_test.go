@@ -97,8 +97,8 @@ func TestConditionsRemember(t *testing.T) {
 		{Type: "RestartRequired", Status: "True", LastTransitionTime: then},
 	})
 	got := c.of(runner.Status{State: runner.Starting, Since: time.Now()}, time.Now())
-	if len(got) != 4 {
-		t.Errorf("%d conditions, want the runner's own four: %v", len(got), got)
+	if len(got) != 8 {
+		t.Errorf("%d conditions, want the runner's own eight: %v", len(got), got)
 	}
 	if got[0].LastTransitionTime != then {
 		t.Errorf("Running has the time %s, but has not changed", got[0].LastTransitionTime)
@@ -113,6 +113,16 @@ func TestPhasesAreComplete(t *testing.T) {
 	for _, s := range []runner.State{runner.Starting, runner.Booting, runner.Booted, runner.Paused, runner.Terminating, runner.Stopped, runner.Failed} {
 		if phases[s].reason == "" || phases[s].message == "" {
 			t.Errorf("state %s has no reason or message", s)
+		}
+	}
+}
+
+// Each condition says which generation of the VirtualMachine it is about.
+func TestConditionsGeneration(t *testing.T) {
+	var c conditions
+	for _, got := range c.of(runner.Status{State: runner.Booting, Generation: 7}, time.Now()) {
+		if got.ObservedGeneration != 7 {
+			t.Errorf("%s is about generation %d, want 7", got.Type, got.ObservedGeneration)
 		}
 	}
 }

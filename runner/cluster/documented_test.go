@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cuvee-vm/cuvee/runner"
+	"github.com/cuvee-vm/cuvee/runner/guestagent"
+	"github.com/cuvee-vm/cuvee/runner/vmopagent"
 )
 
 // statusSchema is the contract of a VirtualMachine's status.
@@ -90,6 +92,16 @@ func TestOneWriterForEachField(t *testing.T) {
 	}
 }
 
+// fullOS has a value in each field.
+func fullOS() guestagent.OS {
+	var o guestagent.OS
+	v := reflect.ValueOf(&o).Elem()
+	for i := range v.NumField() {
+		v.Field(i).SetString(v.Type().Field(i).Name)
+	}
+	return o
+}
+
 // lifetime has a status for every condition with every reason.
 func lifetime() []runner.Status {
 	var all []runner.Status
@@ -106,6 +118,16 @@ func lifetime() []runner.Status {
 	return append(all,
 		runner.Status{State: runner.Paused, IOError: &runner.IOError{Device: "disk0", Operation: "write", NoSpace: true}},
 		runner.Status{Pending: []runner.PendingChange{{Field: "currentCpus", Waiting: true}}},
+		runner.Status{State: runner.Booting, Agent: runner.AgentSilent, Login: vmopagent.State{Wanted: "ann"}},
+		runner.Status{State: runner.Booted, Agent: runner.AgentAnswers, Login: vmopagent.State{Connected: true, Wanted: "ann", Processing: true}, Guest: &runner.Guest{}},
+		runner.Status{State: runner.Booted, Login: vmopagent.State{Connected: true, Wanted: "ann", Failure: "no such user"}},
+		runner.Status{
+			State: runner.Booted, Agent: runner.AgentAnswers, ConsoleClient: "192.0.2.1",
+			Login: vmopagent.State{Connected: true, Wanted: "ann", User: "ann"},
+			Guest: &runner.Guest{AgentVersion: "7.2", Hostname: "web", OS: fullOS(), Interfaces: []guestagent.Interface{
+				{Name: "eth0", MAC: "52:54:00:12:34:56", Addresses: []string{"10.0.2.15", "fe80::1"}}, {Name: "tun0"},
+			}},
+		},
 		runner.Status{Pending: []runner.PendingChange{{Field: "cdroms.cd0"}}, RAM: 3 << 29, CPUs: 2, DisplayPasswordSerial: -1,
 			Resolved: map[string]map[string]string{"machine": {"type": "q35"}}, Booted: &runner.BootedConfig{Revision: "r"}},
 	)

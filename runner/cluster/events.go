@@ -155,7 +155,7 @@ func (w *EventWriter) event(e runner.Event) event {
 	}
 	note := e.Message
 	if note == "" {
-		note = word(e.Reason)
+		note = e.Reason
 	}
 	return event{
 		APIVersion: "events.k8s.io/v1",
@@ -166,7 +166,7 @@ func (w *EventWriter) event(e runner.Event) event {
 		ReportingController: ReportingController,
 		ReportingInstance:   cut(w.pod.Name, maxReason),
 		Action:              "StatusUpdate",
-		Reason:              cut(word(e.Reason), maxReason),
+		Reason:              cut(e.Reason, maxReason),
 		Regarding:           objectReference{APIVersion: apiVersion, Kind: kind, Namespace: w.vm.Namespace, Name: w.vm.Name, UID: w.uid},
 		Note:                cut(note, maxNote),
 		Type:                kindOf,

@@ -32,7 +32,7 @@ func TestEventRequest(t *testing.T) {
 	vm := newSubject(runner.Status{})
 	writesEvents(t, s, vm)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
-	vm.events <- runner.Event{Time: time.Now(), Warning: true, Reason: "VMPaused", Message: strings.Repeat("ä", 1000)}
+	vm.events <- runner.Event{Time: time.Now(), Warning: true, Reason: "VmPaused", Message: strings.Repeat("ä", 1000)}
 	r := s.next(t, http.MethodPost)
 	if r.path != "/apis/events.k8s.io/v1/namespaces/vms/events" {
 		t.Errorf("post to %s", r.path)

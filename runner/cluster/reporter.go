@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -34,7 +37,8 @@ type Reporter struct {
 	waits atomic.Pointer[string]
 	news  chan struct{}
 
-	uid        string
+	// uid is the VirtualMachine's, seen its resourceVersion when it was last heard of; "" = not known.
+	uid, seen  string
 	conditions conditions
 	ram        settled
 	sent       *status
@@ -128,14 +132,46 @@ func (r *Reporter) report(ctx context.Context, s runner.Status) (time.Duration, 
 	if r.sent != nil && reflect.DeepEqual(*r.sent, next) {
 		return again, nil
 	}
-	err := r.client.applyStatus(ctx, r.vm, r.uid, next)
-	if err != nil {
+	if err := r.apply(ctx, next); err != nil {
 		// Whether it arrived is not known.
 		r.sent = nil
 		return 0, err
 	}
 	r.sent = &next
 	return again, nil
+}
+
+// apply sends a status. That others have written to the VirtualMachine since it was last heard of is the rule, so then it is
+// looked at anew, at once.
+func (r *Reporter) apply(ctx context.Context, next status) error {
+	seen, err := r.client.applyStatus(ctx, r.vm, r.seen, next)
+	if hasCode(err, http.StatusConflict) {
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+		seen, err = r.client.applyStatus(ctx, r.vm, r.seen, next)
+	}
+	if err != nil {
+		return err
+	}
+	r.seen = seen
+	return nil
+}
+
+// errReplaced says that the VirtualMachine was deleted, and another of its name made.
+var errReplaced = errors.New("the VirtualMachine is another one of the same name")
+
+// look finds out the VirtualMachine's resourceVersion.
+func (r *Reporter) look(ctx context.Context) error {
+	m, err := r.client.virtualMachine(ctx, r.vm)
+	if err != nil {
+		return err
+	}
+	if m.Metadata.UID != r.uid {
+		return fmt.Errorf("report the status: %w", errReplaced)
+	}
+	r.seen = m.Metadata.ResourceVersion
+	return nil
 }
 
 // recall finds out, once, which VirtualMachine this is, and since when its conditions hold.
@@ -147,7 +183,7 @@ func (r *Reporter) recall(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.uid = m.Metadata.UID
+	r.uid, r.seen = m.Metadata.UID, m.Metadata.ResourceVersion
 	r.conditions.remember(m.Status.Conditions)
 	return nil
 }

@@ -77,9 +77,9 @@ func TestReportRequest(t *testing.T) {
 	want := map[string]any{
 		"apiVersion": "vmoperator.jdrupes.org/v1",
 		"kind":       "VirtualMachine",
-		"metadata":   map[string]any{"name": "web", "namespace": "vms", "uid": "u-1"},
+		"metadata":   map[string]any{"name": "web", "namespace": "vms", "resourceVersion": "7"},
 		"status": map[string]any{
-			"cpus": 2.0, "ram": "1Gi", "displayPasswordSerial": 3.0, "runnerVersion": "1.2.3",
+			"cpus": 2.0, "ram": "1Gi", "displayPasswordSerial": 3.0, "runnerVersion": "1.2.3", "consoleClient": "",
 			"booted":   map[string]any{"revision": "r1"},
 			"resolved": map[string]any{"machine": map[string]any{"type": "pc-q35-7.2"}},
 			"conditions": []any{
@@ -87,11 +87,17 @@ func TestReportRequest(t *testing.T) {
 				map[string]any{"type": "Booted", "status": "False", "reason": "VmStarted", "message": "The guest has been started.", "lastTransitionTime": since3},
 				map[string]any{"type": "Paused", "status": "False", "reason": "NotPaused", "message": "", "lastTransitionTime": since3},
 				map[string]any{"type": "LiveChangesApplied", "status": "True", "reason": "AsSpecified", "message": ""},
+				map[string]any{"type": "GuestAgentConnected", "status": "False", "reason": "GuestAgentAbsent", "message": "No agent runs in the guest."},
+				map[string]any{"type": "VmopAgentConnected", "status": "False", "reason": "VmopAgentDisconnected", "message": ""},
+				map[string]any{"type": "UserLoggedIn", "status": "False", "reason": "NotRequested", "message": ""},
+				map[string]any{"type": "ConsoleConnected", "status": "False", "reason": "Disconnected", "message": ""},
 			},
 		},
 	}
 	conditions := r.body["status"].(map[string]any)["conditions"].([]any)
-	delete(conditions[3].(map[string]any), "lastTransitionTime")
+	for _, c := range conditions[3:] {
+		delete(c.(map[string]any), "lastTransitionTime")
+	}
 	if diff := cmp.Diff(want, r.body); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}

@@ -50,7 +50,27 @@ func (t *text) status(s runner.Status, version string) {
 	t.single("cuvee_vm_memory_bytes", gauge, "The RAM that the balloon leaves to the guest.", float64(s.RAM))
 	t.single("cuvee_vm_resets_total", counter, "Resets of the guest from outside.", float64(s.Resets))
 	t.single("cuvee_vm_reboots_total", counter, "Resets of the guest by itself.", float64(s.Reboots))
+	t.agents(s)
 	t.single("cuvee_vm_pending_changes", gauge, "Fields of the configuration that the running VM does not comply with yet.", float64(len(s.Pending)))
+}
+
+// agents tells about the agents in the guest, and who uses it.
+func (t *text) agents(s runner.Status) {
+	is := func(name, help string, holds bool) {
+		value := 0.0
+		if holds {
+			value = 1
+		}
+		t.single(name, gauge, help, value)
+	}
+	is("cuvee_vm_guest_agent_connected", "1 if QEMU's guest agent answers.", s.Agent == runner.AgentAnswers)
+	is("cuvee_vm_vmop_agent_connected", "1 if VM-Operator's agent runs in the guest.", s.Login.Connected)
+	is("cuvee_vm_user_logged_in", "1 if the agent has logged a user in.", s.Login.User != "")
+	is("cuvee_vm_console_connected", "1 if a client shows the display.", s.ConsoleClient != "")
+	if g := s.Guest; g != nil {
+		t.head("cuvee_vm_guest_info", gauge, "What the guest's agent tells of its operating system.")
+		t.sample("cuvee_vm_guest_info", 1, label{"agent", g.AgentVersion}, label{"os", g.OS.ID}, label{"version", g.OS.VersionID}, label{"kernel", g.OS.KernelRelease})
+	}
 }
 
 func (t *text) qemu(m runner.Metrics) {

@@ -1,0 +1,132 @@
+package testserver
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// auditPolicy has an entry for each request that has been answered, and none for those of the API server to itself.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+  - level: None
+    users: ["system:apiserver"]
+  - level: Metadata
+`
+
+// Request is a request that the server has answered.
+type Request struct {
+	// User and Agent are who sent it: the name that authentication found, and what the program calls itself.
+	User, Agent string
+	// Verb is get, list, watch, create, update, patch, delete or deletecollection.
+	Verb string
+	// Group, Resource and Subresource say what it was for, in the plural; Namespace and Name which.
+	Group, Resource, Subresource, Namespace, Name string
+	// Code is that of the answer.
+	Code int
+}
+
+// String is the request on one line.
+func (r Request) String() string {
+	resource := r.Resource
+	if r.Group != "" {
+		resource += "." + r.Group
+	}
+	if r.Subresource != "" {
+		resource += "/" + r.Subresource
+	}
+	return fmt.Sprintf("%s %s %s/%s %d (%s, %s)", r.Verb, resource, r.Namespace, r.Name, r.Code, r.User, r.Agent)
+}
+
+// IsWrite says whether the request was to change something.
+func (r Request) IsWrite() bool { return !slices.Contains([]string{"get", "list", "watch"}, r.Verb) }
+
+// IsLease says whether it was to keep a lease, as leader election does all the time.
+func (r Request) IsLease() bool { return r.Group == "coordination.k8s.io" && r.Resource == "leases" }
+
+// Mark is a moment in the audit log.
+type Mark int64
+
+// Mark is now.
+func (s *Server) Mark() (Mark, error) {
+	info, err := os.Stat(s.auditLog())
+	if err != nil {
+		return 0, fmt.Errorf("read the audit log: %w", err)
+	}
+	return Mark(info.Size()), nil
+}
+
+// Since returns the requests since a moment that pass the filter, in the order of their answers. A request whose answer
+// has only just arrived may be missing still.
+func (s *Server) Since(mark Mark, filter func(Request) bool) ([]Request, error) {
+	f, err := os.Open(s.auditLog())
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(int64(mark), io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	var out []Request
+	lines := bufio.NewReader(f)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			// The rest is a line that is being written.
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		r, err := parseRequest(line)
+		if err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		if filter(r) {
+			out = append(out, r)
+		}
+	}
+}
+
+func parseRequest(line []byte) (Request, error) {
+	var e struct {
+		Verb      string
+		UserAgent string
+		User      struct{ Username string }
+		ObjectRef struct {
+			APIGroup, Resource, Subresource, Namespace, Name string
+		}
+		ResponseStatus struct{ Code int }
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Request{}, err
+	}
+	return Request{
+		User: e.User.Username, Agent: e.UserAgent, Verb: e.Verb,
+		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+		Code: e.ResponseStatus.Code,
+	}, nil
+}
+
+// Count counts requests by verb and resource, for instance "patch configmaps".
+func Count(requests []Request) map[string]int {
+	out := map[string]int{}
+	for _, r := range requests {
+		resource := r.Resource
+		if r.Subresource != "" {
+			resource += "/" + r.Subresource
+		}
+		out[r.Verb+" "+resource]++
+	}
+	return out
+}
+
+func (s *Server) auditLog() string { return filepath.Join(s.dir, "audit.log") }

@@ -1,0 +1,40 @@
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// Main runs the tests of a package with one server for all of them: func TestMain(m *testing.M) { os.Exit(testserver.Main(m, &server)) }.
+// Without the programs of Kubernetes the server is nil, and Need says what becomes of a test.
+func Main(m *testing.M, server **Server) int {
+	s, err := Start()
+	if err != nil && !errors.Is(err, ErrNoAssets) {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	*server = s
+	code := m.Run()
+	if s == nil {
+		return code
+	}
+	if err := s.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// Need fails a test that has no server where CI runs, as nothing may be left out there, and skips it elsewhere.
+func Need(t testing.TB, server *Server) {
+	t.Helper()
+	if server != nil {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(ErrNoAssets)
+	}
+	t.Skip(ErrNoAssets)
+}

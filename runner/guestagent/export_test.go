@@ -1,0 +1,4 @@
+package guestagent
+
+// Text makes a text of a guest's fit to be shown.
+func Text(s string) string { return text(s) }
