@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/cuecontext"
@@ -84,6 +85,10 @@ type Result struct {
 	Conditions map[string]Condition
 	// Metrics are numbers about the custom resource, by name.
 	Metrics map[string]float64
+	// Reserve is status, as JSON, that has to be stored before any object is applied; empty if there is none.
+	Reserve []byte
+	// Wake is after how long to render again even if nothing has changed; 0 means not at all.
+	Wake time.Duration
 	// Done says that a custom resource that is being deleted may go.
 	Done bool
 }
@@ -210,6 +215,9 @@ func (s *Set) result(root cue.Value) (*Result, error) {
 	if r.Status, err = root.LookupPath(statusPath).MarshalJSON(); err != nil {
 		return nil, explainCUE("render status", err)
 	}
+	if err := r.decodeOptional(root); err != nil {
+		return nil, err
+	}
 	for it.Next() {
 		o := Object{Key: it.Selector().Unquoted()}
 		if o.Policy, err = policy(root.LookupPath(cue.MakePath(cue.Str("policy"), it.Selector()))); err != nil {
@@ -221,6 +229,31 @@ func (s *Set) result(root cue.Value) (*Result, error) {
 		r.Objects = append(r.Objects, o)
 	}
 	return r, nil
+}
+
+// decodeOptional reads what a template package may leave out.
+func (r *Result) decodeOptional(root cue.Value) error {
+	if v := root.LookupPath(reservePath); v.Exists() {
+		data, err := v.MarshalJSON()
+		if err != nil {
+			return explainCUE("render reserve", err)
+		}
+		if string(data) != "{}" {
+			r.Reserve = data
+		}
+	}
+	v := root.LookupPath(wakePath)
+	if !v.Exists() {
+		return nil
+	}
+	text, err := v.String()
+	if err != nil {
+		return explainCUE("render wake", err)
+	}
+	if r.Wake, err = time.ParseDuration(text); err != nil || r.Wake < 0 {
+		return fmt.Errorf("render wake: %q is not a duration such as 90s", text)
+	}
+	return nil
 }
 
 // policy reads field by field: to iterate over a struct is dear in CUE.

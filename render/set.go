@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/build"
@@ -32,6 +33,15 @@ type Set struct {
 	Kind Kind
 	// Revision is a digest of the files that the set was loaded from.
 	Revision string
+	// Finalizer is put on each custom resource before anything is applied for it; empty if there is none.
+	Finalizer string
+	// Step is how often the clock that templates see moves on; 0 means that they see none.
+	Step time.Duration
+	// Makes are the kinds of objects that the templates make, by role.
+	Makes map[string]Made
+	// Watches are the kinds of objects that the templates look at, by the key of [Lookup]. Of a Lookup it has only
+	// what is known without an input.
+	Watches map[string]Lookup
 	// Definition is the contract of the kind in CUE: schema.#Kind.
 	Definition cue.Value
 
@@ -48,6 +58,8 @@ var (
 	objectsPath = cue.ParsePath("objects")
 	statusPath  = cue.ParsePath("status")
 	faultsPath  = cue.ParsePath("faults")
+	reservePath = cue.ParsePath("reserve")
+	wakePath    = cue.ParsePath("wake")
 )
 
 // Load compiles a template package and checks it as a whole. Its errors have a line for each thing that is wrong, with
@@ -64,6 +76,9 @@ func Load(src Source) (*Set, error) {
 	}
 	if err := s.root.LookupPath(kindPath).Decode(&s.Kind); err != nil {
 		return nil, explainCUE("check templates: kind", err)
+	}
+	if err := s.loadKinds(); err != nil {
+		return nil, err
 	}
 	if faults := src.strangers(inst); len(faults) > 0 {
 		return nil, &TemplateError{What: "check templates", Faults: faults}
