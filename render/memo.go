@@ -30,7 +30,7 @@ func NewMemo(set *Set) *Memo {
 
 // Render is [Set.Render], remembered. The result must not be changed.
 func (m *Memo) Render(in Input) (*Result, error) {
-	digest, err := in.digest()
+	digest, err := in.Digest()
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func memoKey(object map[string]any) string {
 	return namespace + "/" + name(object)
 }
 
-// digest stands for what templates see of an input.
-func (in Input) digest() ([sha256.Size]byte, error) {
+// Digest stands for what templates see of an input, but for what only the engine knows.
+func (in Input) Digest() ([sha256.Size]byte, error) {
 	// encoding/json sorts the keys of maps.
 	data, err := json.Marshal([]any{clean(in.Document.Object), in.Observed, in.Values})
 	if err != nil {

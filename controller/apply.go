@@ -1,0 +1,347 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cuvee-vm/cuvee/controller/apiserver"
+	"github.com/cuvee-vm/cuvee/controller/managedfields"
+	"github.com/cuvee-vm/cuvee/controller/watch"
+	"github.com/cuvee-vm/cuvee/render"
+)
+
+// target is a rendered object and what is there in its place.
+type target struct {
+	render.Object
+	ref  apiserver.Ref
+	kind *watch.Kind
+	// item is the object as it is; nil if it is not there.
+	item *watch.Item
+	// body is what to send: what was rendered, and what the engine writes on it.
+	body map[string]any
+	hash string
+}
+
+// apply applies what differs, wave by wave. What fails in a wave does not keep the rest of the wave from being applied.
+func (p *pass) apply(ctx context.Context) error {
+	objects := slices.Clone(p.result.Objects)
+	slices.SortStableFunc(objects, func(a, b render.Object) int { return a.Policy.Wave - b.Policy.Wave })
+	p.state.patched = nil
+	var problems []*problem
+	for i, o := range objects {
+		if i > 0 && o.Policy.Wave != objects[i-1].Policy.Wave && len(problems) > 0 {
+			break
+		}
+		t, err := p.target(o)
+		if err == nil {
+			err = p.applyOne(ctx, t)
+		}
+		if err != nil {
+			problems = append(problems, problemOf(err))
+		}
+	}
+	return joined(problems)
+}
+
+// joined is one problem for all.
+func joined(problems []*problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	all := *problems[0]
+	var messages []string
+	for _, pr := range problems {
+		messages = append(messages, pr.message)
+		all.wait = all.wait && pr.wait
+		all.stalled = all.stalled && pr.stalled
+	}
+	all.message = strings.Join(messages, "\n")
+	return &all
+}
+
+// target finds what is there in the place of a rendered object.
+func (p *pass) target(o render.Object) (*target, error) {
+	t := &target{Object: o}
+	ref, err := p.refOf(o)
+	if err != nil {
+		return nil, err
+	}
+	t.ref = ref
+	if t.kind = p.watches.Kind(ref.GroupVersionKind); t.kind == nil {
+		if _, err := p.api.Mapping(ref.GroupVersionKind); err != nil {
+			return nil, writeProblem("apply", ref, err)
+		}
+		return nil, &problem{reason: reasonTemplateError, stalled: true, wait: true,
+			message: fmt.Sprintf("objects.%s is of a kind that is not in makes: %s %s", o.Key, ref.GroupVersion(), ref.Kind)}
+	}
+	t.item = t.kind.Get(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	if err := json.Unmarshal(o.JSON, &t.body); err != nil {
+		return nil, fmt.Errorf("read rendered %s: %w", o.Key, err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %t %s", p.pkg.Owner, o.Policy.Prune, o.JSON))
+	t.hash = hex.EncodeToString(sum[:16])
+	return t, nil
+}
+
+// refOf names a rendered object. One without a namespace is in that of its custom resource.
+func (p *pass) refOf(o render.Object) (apiserver.Ref, error) {
+	var id struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(o.JSON, &id); err != nil {
+		return apiserver.Ref{}, fmt.Errorf("read rendered %s: %w", o.Key, err)
+	}
+	ref := apiserver.Ref{GroupVersionKind: gvk(id.APIVersion, id.Kind), Namespace: id.Metadata.Namespace, Name: id.Metadata.Name}
+	if kind := p.watches.Kind(ref.GroupVersionKind); kind != nil {
+		switch {
+		case !kind.Namespaced:
+			ref.Namespace = ""
+		case ref.Namespace == "":
+			ref.Namespace = p.ref.Namespace
+		}
+	}
+	return ref, nil
+}
+
+func (p *pass) applyOne(ctx context.Context, t *target) error {
+	switch t.Policy.Mode {
+	case "hold":
+		return nil
+	case "create":
+		return p.create(ctx, t)
+	case "patch":
+		return p.patch(ctx, t)
+	case "delete":
+		return p.remove(ctx, t)
+	case "apply":
+		if t.Policy.Subresource != "" {
+			return p.patch(ctx, t)
+		}
+		return p.keep(ctx, t)
+	}
+	return &problem{reason: reasonTemplateError, message: fmt.Sprintf("policy.%s.mode %q is none", t.Key, t.Policy.Mode), stalled: true, wait: true}
+}
+
+// keep makes an object what was rendered, and leaves it alone if it is.
+func (p *pass) keep(ctx context.Context, t *target) error {
+	if err := p.mayHave(t); err != nil {
+		return err
+	}
+	p.mark(t)
+	if t.item != nil {
+		if t.item.Deleting {
+			return &problem{reason: reasonWaitingForEnd, message: fmt.Sprintf("%s is being deleted; it is made anew when it is gone", t.ref), wait: true}
+		}
+		if covered, err := t.covered(); covered || err != nil {
+			return err
+		}
+		if t.item.ClientApplied {
+			if err := p.takeOver(ctx, t.ref); err != nil {
+				return err
+			}
+		}
+	}
+	object, err := p.send(ctx, t)
+	if err != nil {
+		return err
+	}
+	return p.learn(t, object)
+}
+
+// covered says that an object still is what was applied: it has the hash of this render, and nobody has taken a field.
+func (t *target) covered() (bool, error) {
+	if t.item.Hash != t.hash || t.item.Owner != types.UID(ownerOf(t.body)) {
+		return false, nil
+	}
+	fields := t.item.Fields()
+	if len(fields) == 0 {
+		return false, nil
+	}
+	missing, err := managedfields.Missing(fields, t.body)
+	return missing == "" && err == nil, err
+}
+
+func ownerOf(body map[string]any) string {
+	m, _ := body["metadata"].(map[string]any)
+	labels, _ := m["labels"].(map[string]any)
+	owner, _ := labels[watch.OwnerLabel].(string)
+	return owner
+}
+
+// mayHave says whether an object that is there can be the custom resource's. What someone else made becomes its own by being
+// applied, unless it already is something else's.
+func (p *pass) mayHave(t *target) error {
+	if t.item == nil || t.item.Owner == p.item.UID {
+		return nil
+	}
+	if other, ok := p.resourceWith(t.item.Owner); ok {
+		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s belongs to %s", t.ref, other)}
+	}
+	if c := t.item.Controller; c != "" && c != p.item.UID && c != t.item.Owner {
+		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s belongs to the object with the UID %s; it is not changed", t.ref, c)}
+	}
+	return nil
+}
+
+// mark writes on an object whose it is, which of the templates' objects it is, and what was rendered.
+func (p *pass) mark(t *target) {
+	metadata := child(t.body, "metadata")
+	metadata["name"] = t.ref.Name
+	if t.ref.Namespace != "" {
+		metadata["namespace"] = t.ref.Namespace
+	}
+	child(metadata, "labels")[watch.OwnerLabel] = string(p.item.UID)
+	annotations := child(metadata, "annotations")
+	annotations[watch.KeyAnnotation] = t.Key
+	annotations[watch.HashAnnotation] = t.hash
+	if !t.Policy.Prune {
+		annotations[watch.KeepAnnotation] = "true"
+	}
+}
+
+func child(m map[string]any, name string) map[string]any {
+	c, ok := m[name].(map[string]any)
+	if !ok {
+		c = map[string]any{}
+		m[name] = c
+	}
+	return c
+}
+
+// learn takes over what the API server has made of an object. If it has not taken all of it, that is said: sending it again
+// would change nothing.
+func (p *pass) learn(t *target, object client.Object) error {
+	verb := "Created"
+	if t.item != nil {
+		verb = "Updated"
+	}
+	p.note(verb, t.ref)
+	missing, err := managedfields.Missing(managedfields.Entry(object.GetManagedFields(), p.pkg.Owner, t.Policy.Subresource), t.body)
+	if _, learnErr := t.kind.Learn(object); learnErr != nil {
+		return learnErr
+	}
+	if err != nil {
+		return err
+	}
+	if missing != "" {
+		return &problem{reason: reasonApplyFailed, wait: true,
+			message: fmt.Sprintf("%s: the cluster does not keep %s as it was applied%s", t.ref, strings.TrimPrefix(missing, "."), whoHas(object, p.pkg.Owner))}
+	}
+	return nil
+}
+
+// whoHas names the other managers of an object.
+func whoHas(object client.Object, owner string) string {
+	var names []string
+	for _, e := range object.GetManagedFields() {
+		if e.Manager != owner && !slices.Contains(names, e.Manager) {
+			names = append(names, e.Manager)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; it is also managed by " + strings.Join(names, ", ")
+}
+
+// create makes an object that is not there.
+func (p *pass) create(ctx context.Context, t *target) error {
+	if t.item != nil {
+		return nil
+	}
+	p.mark(t)
+	body, err := json.Marshal(t.body)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", t.ref, err)
+	}
+	object, err := p.api.Create(ctx, t.ref, body, p.pkg.Owner, t.kind.Whole())
+	p.countWrite("create", t.ref, err)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return writeProblem("create", t.ref, err)
+	}
+	p.note("Created", t.ref)
+	_, err = t.kind.Learn(object)
+	return err
+}
+
+// patch changes fields of an object that is there, and that need not be the custom resource's. The UID keeps the change from
+// another object of the same name.
+func (p *pass) patch(ctx context.Context, t *target) error {
+	if t.item == nil || t.item.Deleting {
+		return nil
+	}
+	p.state.patched = append(p.state.patched, t.ref)
+	metadata := child(t.body, "metadata")
+	metadata["name"], metadata["uid"] = t.ref.Name, string(t.item.UID)
+	if t.ref.Namespace != "" {
+		metadata["namespace"] = t.ref.Namespace
+	}
+	if t.Policy.Subresource == "" {
+		child(metadata, "annotations")[watch.HashAnnotation] = t.hash
+		if missing, err := managedfields.Missing(orEmpty(t.item.Fields()), t.body); err != nil || missing == "" && t.item.Hash == t.hash {
+			return err
+		}
+	}
+	object, err := p.send(ctx, t)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && problemOf(err).reason != reasonConflict {
+		// It has gone, and there may be another one.
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.learn(t, object)
+}
+
+func orEmpty(entry []byte) []byte {
+	if len(entry) == 0 {
+		return []byte("{}")
+	}
+	return entry
+}
+
+// remove deletes an object: one of the custom resource's, or what one of those controls.
+func (p *pass) remove(ctx context.Context, t *target) error {
+	if t.item == nil || t.item.Deleting {
+		return nil
+	}
+	if t.item.Owner != p.item.UID && !p.controls(t.item.Controller) {
+		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s is to be deleted, but was not made for this resource", t.ref)}
+	}
+	return p.delete(ctx, t.ref, t.item)
+}
+
+// controls says whether a UID is that of an object that was made for the custom resource.
+func (p *pass) controls(uid types.UID) bool {
+	for _, kind := range p.watches.Kinds() {
+		for _, i := range kind.Owned(p.item.UID) {
+			if i.UID == uid {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// resourceWith names the custom resource with a UID, if there is one.
+func (k *kindController) resourceWith(uid types.UID) (string, bool) {
+	ref, ok := k.resource(uid)
+	return k.kind.Kind + " " + ref.String(), ok
+}

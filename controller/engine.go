@@ -1,0 +1,169 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/cuvee-vm/cuvee/controller/apiserver"
+	"github.com/cuvee-vm/cuvee/controller/watch"
+	"github.com/cuvee-vm/cuvee/render"
+)
+
+// Package is a template package: the templates of one kind.
+type Package struct {
+	// Name is that of its directory, for example vm.
+	Name string
+	// Owner is the field manager of everything that is made with it. It never changes: two packages under one name
+	// would erase each other's fields.
+	Owner string
+	// Set are the templates.
+	Set *render.Set
+	// Revision changes with the templates.
+	Revision string
+}
+
+// Source has the template packages of now.
+type Source interface {
+	// Current are the packages; the list is not changed.
+	Current() []Package
+	// Changed tells that Current has become another one.
+	Changed() <-chan struct{}
+}
+
+// Options of an Engine.
+type Options struct {
+	// Config, HTTPClient and Mapper are the way to the API server.
+	Config     *rest.Config
+	HTTPClient *http.Client
+	Mapper     meta.RESTMapper
+	// Source has the templates.
+	Source Source
+	// Namespaces are those to work in; empty means all.
+	Namespaces []string
+	// OwnNamespace is where the engine keeps which kinds it has ever made.
+	OwnNamespace string
+	// Recorder writes Events.
+	Recorder events.EventRecorder
+	// Workers is how many custom resources of a kind are worked on at a time.
+	Workers int
+	// Resync is after how long each custom resource is looked at even if nothing has happened.
+	Resync time.Duration
+	Log    logr.Logger
+}
+
+// Engine runs a controller for each template package.
+type Engine struct {
+	options Options
+	api     *apiserver.Client
+	clients watch.Clients
+	metrics *metrics
+
+	mu      sync.Mutex
+	running map[string]*kindController
+}
+
+// New makes an engine. It does nothing before Start.
+func New(o Options) (*Engine, error) {
+	api, err := apiserver.New(o.Config, o.HTTPClient, o.Mapper)
+	if err != nil {
+		return nil, err
+	}
+	unlimited := rest.CopyConfig(o.Config)
+	unlimited.QPS = -1
+	md, err := metadata.NewForConfigAndClient(unlimited, o.HTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the API server: %w", err)
+	}
+	dyn, err := dynamic.NewForConfigAndClient(unlimited, o.HTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the API server: %w", err)
+	}
+	if o.Workers < 1 {
+		o.Workers = 4
+	}
+	return &Engine{
+		options: o, api: api, metrics: newMetrics(), running: map[string]*kindController{},
+		clients: watch.Clients{Metadata: md, Dynamic: dyn, Mapper: o.Mapper},
+	}, nil
+}
+
+// NeedLeaderElection says that only one manager at a time may run the engine.
+func (e *Engine) NeedLeaderElection() bool { return true }
+
+// crds is the kind that tells which other kinds there are.
+var crds = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// retry is after how long kinds are looked for again, should nothing tell that they have come.
+const retry = 30 * time.Second
+
+// Start runs until the context is done. It starts and ends controllers as packages and CustomResourceDefinitions come and go.
+func (e *Engine) Start(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	kinds := watch.NewSet(watch.Options{Clients: e.clients, Changed: func(*watch.Kind, *watch.Item, *watch.Item) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}})
+	if _, err := kinds.Update(ctx, map[schema.GroupVersionKind]watch.Want{crds: {}}); err != nil {
+		return fmt.Errorf("watch CustomResourceDefinitions: %w", err)
+	}
+	timer := time.NewTicker(retry)
+	defer timer.Stop()
+	for {
+		e.update(ctx)
+		select {
+		case <-ctx.Done():
+			e.stop()
+			kinds.Stop()
+			return nil
+		case <-e.options.Source.Changed():
+		case <-changed:
+		case <-timer.C:
+		}
+	}
+}
+
+// update brings the controllers in line with the packages.
+func (e *Engine) update(ctx context.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	wanted := map[string]bool{}
+	for _, p := range e.options.Source.Current() {
+		wanted[p.Name] = true
+		k := e.running[p.Name]
+		if k == nil {
+			k = newKindController(e, p)
+			e.running[p.Name] = k
+		}
+		if err := k.update(ctx, p); err != nil && !errors.Is(err, context.Canceled) {
+			e.options.Log.Error(err, "cannot serve a template package yet; trying again", "package", p.Name)
+		}
+	}
+	for name, k := range e.running {
+		if !wanted[name] {
+			k.stop()
+			delete(e.running, name)
+		}
+	}
+}
+
+func (e *Engine) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, k := range e.running {
+		k.stop()
+	}
+}

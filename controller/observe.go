@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/cuvee-vm/cuvee/controller/watch"
+	"github.com/cuvee-vm/cuvee/render"
+)
+
+// addresses say where the lookups of a custom resource look, by the lookup's key. A lookup whose "when" is false has none.
+type addresses map[string][]watch.Address
+
+// addressesOf translates lookups.
+func (k *kindController) addressesOf(namespace string, lookups map[string]render.Lookup) addresses {
+	out := addresses{}
+	for key, l := range lookups {
+		kind := k.watches.Kind(gvk(l.APIVersion, l.Kind))
+		if kind == nil || !l.When {
+			continue
+		}
+		switch {
+		case l.Name != "":
+			out[key] = []watch.Address{kind.ByName(namespace, l.Name)}
+		case l.Names != nil:
+			for _, n := range l.Names {
+				out[key] = append(out[key], kind.ByName(namespace, n))
+			}
+			slices.Sort(out[key])
+			out[key] = slices.Compact(out[key])
+		case len(l.Selector) > 0:
+			out[key] = []watch.Address{kind.ByLabels(namespace, l.Selector)}
+		}
+	}
+	return out
+}
+
+func (a addresses) equal(o addresses) bool {
+	return maps.EqualFunc(a, o, slices.Equal[[]watch.Address])
+}
+
+// want makes the custom resource known to what is at its addresses, and unknown to what was at the last ones.
+func (k *kindController) want(who types.NamespacedName, last, now addresses) {
+	watches := k.pkg.Load().Set.Watches
+	each := func(a addresses, do func(*watch.Kind, watch.Address)) {
+		for key, list := range a {
+			l := watches[key]
+			if kind := k.watches.Kind(gvk(l.APIVersion, l.Kind)); kind != nil {
+				for _, at := range list {
+					do(kind, at)
+				}
+			}
+		}
+	}
+	each(last, func(kind *watch.Kind, at watch.Address) { kind.Unwant(at, who) })
+	each(now, func(kind *watch.Kind, at watch.Address) { kind.Want(at, who) })
+}
+
+// gather returns what is at the addresses, as the templates asked for it. A lookup that found nothing is left out, as it is
+// for templates that are rendered without a cluster.
+func (k *kindController) gather(set *render.Set, a addresses) (map[string][]map[string]any, error) {
+	out := map[string][]map[string]any{}
+	for key, list := range a {
+		l := set.Watches[key]
+		kind := k.watches.Kind(gvk(l.APIVersion, l.Kind))
+		if kind == nil {
+			continue
+		}
+		for _, at := range list {
+			for _, item := range kind.Find(at) {
+				object, err := item.Object()
+				if err != nil {
+					return nil, err
+				}
+				out[key] = append(out[key], l.Project(object))
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,288 @@
+package controller
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cuvee-vm/cuvee/controller/apiserver"
+	"github.com/cuvee-vm/cuvee/controller/watch"
+	"github.com/cuvee-vm/cuvee/render"
+)
+
+// state is what is kept of a custom resource between passes: digests and addresses, not results.
+type state struct {
+	at addresses
+	// patched are objects of others that were changed, which no label leads to.
+	patched []apiserver.Ref
+	// complete says that the last pass has done all there was to do, with this input, these objects, this status.
+	complete               bool
+	input, objects, status [sha256.Size]byte
+	// wake is when to render again although nothing has changed; zero if never.
+	wake time.Time
+	// rendered says that the last pass could render.
+	rendered bool
+	metrics  map[string]float64
+}
+
+// pass is one look at one custom resource.
+type pass struct {
+	*kindController
+	pkg   *Package
+	ref   types.NamespacedName
+	item  *watch.Item
+	state *state
+	// resource is the custom resource, with its status.
+	resource map[string]any
+	result   *render.Result
+	// did is what was written, for an Event.
+	did []string
+}
+
+// maxRenders is how often a pass renders until the templates have seen all that they ask for.
+const maxRenders = 5
+
+// Reconcile makes a pass over a custom resource.
+func (k *kindController) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	p, err := k.load(request.NamespacedName)
+	if p == nil || err != nil {
+		return reconcile.Result{}, err
+	}
+	if problem := k.unsynced(); problem != nil {
+		return p.report(ctx, problem)
+	}
+	if unchanged, err := p.unchanged(); unchanged || err != nil {
+		return p.rest(), err
+	}
+	p.state.complete = false
+	if err := p.render(); err != nil {
+		return p.report(ctx, err)
+	}
+	if err := p.finalizer(ctx); err != nil {
+		return p.report(ctx, err)
+	}
+	if err := p.reserve(ctx); err != nil {
+		return p.report(ctx, err)
+	}
+	if err := p.apply(ctx); err != nil {
+		return p.report(ctx, err)
+	}
+	if err := p.prune(ctx); err != nil {
+		return p.report(ctx, err)
+	}
+	if gone, err := p.release(ctx); gone || err != nil {
+		return p.report(ctx, err)
+	}
+	return p.report(ctx, nil)
+}
+
+// load finds the custom resource. There is no pass if it is gone.
+func (k *kindController) load(ref types.NamespacedName) (*pass, error) {
+	kind := k.watches.Kind(k.kind)
+	if kind == nil {
+		return nil, nil
+	}
+	item := kind.Get(ref)
+	k.mu.Lock()
+	st := k.states[ref]
+	if item != nil && st == nil {
+		st = &state{}
+		k.states[ref] = st
+	}
+	if item == nil {
+		delete(k.states, ref)
+	}
+	k.mu.Unlock()
+	if item == nil {
+		if st != nil {
+			k.want(ref, st.at, nil)
+		}
+		return nil, nil
+	}
+	p := &pass{kindController: k, pkg: k.pkg.Load(), ref: ref, item: item, state: st}
+	var err error
+	p.resource, err = item.Object()
+	return p, err
+}
+
+// unsynced is why what is in the cluster is not all known yet; nil if it is.
+func (k *kindController) unsynced() error {
+	for _, kind := range k.watches.Kinds() {
+		if kind.Synced() {
+			continue
+		}
+		if err := kind.Problem(); err != nil {
+			return &problem{reason: reasonWaitingForWatch, message: fmt.Sprintf("cannot watch objects of the kind %s: %v", kind.Kind, err), wait: true}
+		}
+		return errNotSynced
+	}
+	return nil
+}
+
+// errNotSynced says that a watch has not begun yet. Its beginning brings the next pass.
+var errNotSynced = errors.New("what is in the cluster is not known yet")
+
+// unchanged says that the last pass has left nothing to do, and that nothing has changed since.
+func (p *pass) unchanged() (bool, error) {
+	s := p.state
+	if !s.complete || !s.wake.IsZero() && !time.Now().Before(s.wake) {
+		return false, nil
+	}
+	observed, err := p.gather(p.pkg.Set, s.at)
+	if err != nil {
+		return false, err
+	}
+	input, err := p.inputDigest(observed)
+	if err != nil || input != s.input || p.objectsDigest() != s.objects {
+		return false, err
+	}
+	status, err := p.statusDigest()
+	return status == s.status, err
+}
+
+// rest is when the next pass comes without a reason.
+func (p *pass) rest() reconcile.Result {
+	after := p.options.Resync
+	if w := time.Until(p.state.wake); !p.state.wake.IsZero() && (after == 0 || w < after) {
+		after = max(w, time.Millisecond)
+	}
+	return reconcile.Result{RequeueAfter: after}
+}
+
+// inputDigest stands for all that a render sees.
+func (p *pass) inputDigest(observed map[string][]map[string]any) ([sha256.Size]byte, error) {
+	in := p.input(observed)
+	digest, err := in.Digest()
+	if err != nil {
+		return digest, err
+	}
+	return sha256.Sum256(fmt.Appendf(nil, "%x %s %s", digest, p.pkg.Revision, in.Engine.Now)), nil
+}
+
+// objectsDigest stands for the state of all objects that were made or changed for the custom resource.
+func (p *pass) objectsDigest() [sha256.Size]byte {
+	var lines []string
+	add := func(kind *watch.Kind, i *watch.Item) {
+		var b strings.Builder
+		b.WriteString(kind.Kind + " " + i.Ref().String() + " ")
+		i.WriteOwned(&b)
+		lines = append(lines, b.String())
+	}
+	for _, kind := range p.watches.Kinds() {
+		for _, i := range kind.Owned(p.item.UID) {
+			add(kind, i)
+		}
+	}
+	for _, ref := range p.state.patched {
+		if kind := p.watches.Kind(ref.GroupVersionKind); kind != nil {
+			if i := kind.Get(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}); i != nil {
+				add(kind, i)
+			}
+		}
+	}
+	slices.Sort(lines)
+	// The finalizer is ours, too.
+	lines = append(lines, string(p.item.Fields()))
+	return sha256.Sum256([]byte(strings.Join(lines, "")))
+}
+
+// input is what to render.
+func (p *pass) input(observed map[string][]map[string]any) render.Input {
+	e := &render.Engine{ResourceVersion: p.item.ResourceVersion, Random: randomText()}
+	if step := p.pkg.Set.Step; step > 0 {
+		e.Now = time.Now().UTC().Truncate(step).Format(time.RFC3339)
+	}
+	return render.Input{Document: render.Document{Object: p.resource}, Observed: observed, Engine: e}
+}
+
+// randomText has 128 bits.
+func randomText() string {
+	b := make([]byte, 16)
+	// It never fails.
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// render renders with what the last pass has seen, and again if the templates want to see something else.
+func (p *pass) render() error {
+	p.state.rendered = false
+	for range maxRenders {
+		observed, err := p.gather(p.pkg.Set, p.state.at)
+		if err != nil {
+			return err
+		}
+		if p.state.input, err = p.inputDigest(observed); err != nil {
+			return err
+		}
+		p.metrics.renders.WithLabelValues(p.pkg.Name).Inc()
+		r, err := p.pkg.Set.Render(p.input(observed))
+		if err != nil {
+			return renderProblem(err)
+		}
+		at := p.addressesOf(p.ref.Namespace, r.Observe)
+		if !at.equal(p.state.at) {
+			p.want(p.ref, p.state.at, at)
+			p.state.at = at
+			found, err := p.gather(p.pkg.Set, at)
+			if err != nil {
+				return err
+			}
+			// Nothing is there that the templates have not seen: as for most new custom resources.
+			if p.state.input, err = p.inputDigest(found); err != nil {
+				return err
+			}
+			if len(found)+len(observed) > 0 {
+				continue
+			}
+		}
+		p.result, p.state.rendered = r, true
+		p.state.wake = time.Time{}
+		if step := p.pkg.Set.Step; step > 0 {
+			p.state.wake = time.Now().Truncate(step).Add(step)
+		}
+		if w := time.Now().Add(r.Wake); r.Wake > 0 && (p.state.wake.IsZero() || w.Before(p.state.wake)) {
+			p.state.wake = w
+		}
+		p.setMetrics(r.Metrics)
+		return nil
+	}
+	return &problem{reason: reasonTemplateError, message: fmt.Sprintf("the templates want to see something else after each of %d renders", maxRenders), wait: true}
+}
+
+// report writes the status, and says when the next pass comes.
+func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) {
+	if errors.Is(err, errNotSynced) {
+		return reconcile.Result{}, nil
+	}
+	p.eventOfWrites()
+	if p.resource == nil {
+		return reconcile.Result{}, nil
+	}
+	if statusErr := p.writeStatus(ctx, err); statusErr != nil {
+		return reconcile.Result{}, errors.Join(err, fmt.Errorf("write status: %w", statusErr))
+	}
+	pr := problemOf(err)
+	if err == nil {
+		p.state.objects = p.objectsDigest()
+		p.state.complete = true
+		return p.rest(), nil
+	}
+	if pr.wait {
+		// Only a change helps, and that brings a pass; but not every change can be seen, such as one of permissions.
+		p.log.Info("waiting for a change", "resource", p.ref, "reason", pr.reason, "message", pr.message)
+		return reconcile.Result{RequeueAfter: slowly}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// slowly is how often something is tried again that a change in the cluster would have to cure.
+const slowly = 2 * time.Minute

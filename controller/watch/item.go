@@ -1,0 +1,264 @@
+package watch
+
+import (
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/cuvee-vm/cuvee/controller/managedfields"
+	"github.com/cuvee-vm/cuvee/render"
+)
+
+// What the engine writes on each object that it makes.
+const (
+	// OwnerLabel has the UID of the custom resource that an object is made for.
+	OwnerLabel = "cuvee-vm.github.io/owner"
+	// KeyAnnotation has the object's key in the templates.
+	KeyAnnotation = "cuvee-vm.github.io/key"
+	// HashAnnotation has the digest of what was rendered.
+	HashAnnotation = "cuvee-vm.github.io/hash"
+	// KeepAnnotation is on objects that are never removed, with the value "true".
+	KeepAnnotation = "cuvee-vm.github.io/keep"
+)
+
+// kubectlApply is the manager of kubectl apply without --server-side.
+const kubectlApply = "kubectl-client-side-apply"
+
+// lastApplied is kubectl's copy of the object.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Item is what is kept of an object. It is never changed.
+type Item struct {
+	Namespace, Name string
+	UID             types.UID
+	ResourceVersion string
+	// Owner is the UID of the custom resource that it was made for; empty if it was not made here.
+	Owner types.UID
+	// Controller is the UID of the owner reference that is marked as controller.
+	Controller types.UID
+	// OwnerReferenced says that one of the owner references is to Owner: the cluster removes the object with it.
+	OwnerReferenced bool
+	// Key, Hash and Keep are what was written on it.
+	Key, Hash string
+	Keep      bool
+	// Deleting says that it is being removed.
+	Deleting bool
+	// ClientApplied says that kubectl apply without --server-side has set fields of it.
+	ClientApplied bool
+
+	// fields and statusFields are our entries in managedFields. Those of like objects are the same text, as the
+	// owner's UID is taken out of them.
+	fields, statusFields unique.Handle[string]
+	// labels are lines of the form "key=value", with a line feed before the first.
+	labels string
+	// content is the JSON of the part that templates see, compressed if that pays; nil if they see none.
+	content    []byte
+	compressed bool
+	sum        [16]byte
+}
+
+// GetObjectMeta is what client-go identifies an item by.
+func (i *Item) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
+}
+
+// Ref is the item's namespace and name.
+func (i *Item) Ref() types.NamespacedName {
+	return types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
+}
+
+// Fields is our entry in managedFields for the object itself.
+func (i *Item) Fields() []byte { return i.restore(i.fields) }
+
+// StatusFields is our entry in managedFields for the status.
+func (i *Item) StatusFields() []byte { return i.restore(i.statusFields) }
+
+// Same says that two items are the same to the engine: nothing of ours has changed, nor what templates see.
+func (i *Item) Same(o *Item) bool {
+	return i.SameOwned(o) && i.sum == o.sum && i.labels == o.labels
+}
+
+// SameOwned says that nothing has changed that tells whether an object still is as it was applied.
+func (i *Item) SameOwned(o *Item) bool {
+	return i.UID == o.UID && i.Owner == o.Owner && i.Controller == o.Controller && i.Key == o.Key && i.Hash == o.Hash &&
+		i.Keep == o.Keep && i.Deleting == o.Deleting && i.ClientApplied == o.ClientApplied && i.fields == o.fields
+}
+
+// WriteOwned writes all that SameOwned compares.
+func (i *Item) WriteOwned(w io.Writer) {
+	fmt.Fprintf(w, "%s %s %s %s %s %t %t %t %s\n", i.UID, i.Owner, i.Controller, i.Key, i.Hash, i.Keep, i.Deleting, i.ClientApplied, i.fields.Value())
+}
+
+// Object is the part of the object that templates see; it may be changed.
+func (i *Item) Object() (map[string]any, error) {
+	data, err := i.json()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	// Whole numbers stay such, as they are when a file is read.
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &out); err != nil {
+		return nil, fmt.Errorf("read what is kept of %s: %w", i.Ref(), err)
+	}
+	return out, nil
+}
+
+// label is the value of a label.
+func (i *Item) label(key string) (string, bool) {
+	_, rest, ok := strings.Cut(i.labels, "\n"+key+"=")
+	if !ok {
+		return "", false
+	}
+	value, _, _ := strings.Cut(rest, "\n")
+	return value, true
+}
+
+// ownerMark stands for the owner's UID in entries of managedFields. JSON has no such character.
+const ownerMark = "\x00"
+
+func (i *Item) keep(entry []byte) unique.Handle[string] {
+	text := string(entry)
+	if i.Owner != "" {
+		text = strings.ReplaceAll(text, string(i.Owner), ownerMark)
+	}
+	return unique.Make(text)
+}
+
+func (i *Item) restore(h unique.Handle[string]) []byte {
+	return []byte(strings.ReplaceAll(h.Value(), ownerMark, string(i.Owner)))
+}
+
+// project says what to keep of the objects of a kind.
+type project struct {
+	// manager is our field manager.
+	manager string
+	// content says which part templates see; nil if none.
+	content *render.Lookup
+}
+
+// item reads what is kept of an object.
+func (p project) item(object runtime.Object) (*Item, error) {
+	m, err := meta.Accessor(object)
+	if err != nil {
+		return nil, fmt.Errorf("read object: %w", err)
+	}
+	annotations, labels := m.GetAnnotations(), m.GetLabels()
+	i := &Item{
+		Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
+		Owner: types.UID(labels[OwnerLabel]), Key: annotations[KeyAnnotation], Hash: annotations[HashAnnotation],
+		Keep: annotations[KeepAnnotation] == "true", Deleting: m.GetDeletionTimestamp() != nil,
+		ClientApplied: annotations[lastApplied] != "" && managedfields.UpdatedBy(m.GetManagedFields(), kubectlApply),
+	}
+	for _, r := range m.GetOwnerReferences() {
+		i.OwnerReferenced = i.OwnerReferenced || r.UID == i.Owner
+		if r.Controller != nil && *r.Controller {
+			i.Controller = r.UID
+		}
+	}
+	var text strings.Builder
+	for k, v := range labels {
+		text.WriteString("\n" + k + "=" + v)
+	}
+	if text.Len() > 0 {
+		text.WriteString("\n")
+	}
+	i.labels = text.String()
+	i.fields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, ""))
+	i.statusFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, "status"))
+	if p.content == nil {
+		return i, nil
+	}
+	return i, i.pack(p.content, object)
+}
+
+// pack keeps the part of an object that templates see.
+func (i *Item) pack(l *render.Lookup, object runtime.Object) error {
+	content, err := content(object)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(l.Project(content))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", i.Ref(), err)
+	}
+	sum := sha256.Sum256(data)
+	copy(i.sum[:], sum[:])
+	i.content = bytes.Clone(data)
+	if packed := deflate(data); packed != nil {
+		i.content, i.compressed = packed, true
+	}
+	return nil
+}
+
+// content is an object without what nobody asks for, and what changes all the time.
+func content(object runtime.Object) (map[string]any, error) {
+	var all map[string]any
+	switch o := object.(type) {
+	case *unstructured.Unstructured:
+		all = o.Object
+	case *metav1.PartialObjectMetadata:
+		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o.ObjectMeta)
+		if err != nil {
+			return nil, fmt.Errorf("read metadata: %w", err)
+		}
+		all = map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "metadata": m}
+	default:
+		return nil, fmt.Errorf("read object: it is a %T", object)
+	}
+	unstructured.RemoveNestedField(all, "metadata", "managedFields")
+	unstructured.RemoveNestedField(all, "metadata", "annotations", lastApplied)
+	return all, nil
+}
+
+// worthwhile is the least size in bytes of what is compressed.
+const worthwhile = 512
+
+var writers = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(io.Discard, flate.BestSpeed)
+	if err != nil {
+		panic(err) // The level is one of the package's own.
+	}
+	return w
+}}
+
+// deflate compresses, or returns nil where that does not pay.
+func deflate(data []byte) []byte {
+	if len(data) < worthwhile {
+		return nil
+	}
+	var out bytes.Buffer
+	w, _ := writers.Get().(*flate.Writer)
+	defer writers.Put(w)
+	w.Reset(&out)
+	// Writes to memory do not fail.
+	_, _ = w.Write(data)
+	_ = w.Close()
+	if out.Len() >= len(data) {
+		return nil
+	}
+	return bytes.Clone(out.Bytes())
+}
+
+func (i *Item) json() ([]byte, error) {
+	if !i.compressed {
+		return i.content, nil
+	}
+	data, err := io.ReadAll(flate.NewReader(bytes.NewReader(i.content)))
+	if err != nil {
+		return nil, fmt.Errorf("read what is kept of %s: %w", i.Ref(), err)
+	}
+	return data, nil
+}

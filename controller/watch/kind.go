@@ -1,0 +1,351 @@
+package watch
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Kind has the objects of one kind. It may be used by several goroutines at a time.
+type Kind struct {
+	schema.GroupVersionKind
+	// Namespaced says that its objects are in namespaces.
+	Namespaced bool
+
+	project project
+	changed func(kind *Kind, was, is *Item)
+
+	mu      sync.RWMutex
+	items   map[types.NamespacedName]*Item
+	byOwner map[types.UID][]*Item
+	// selections are the objects by the values of some labels, for each set of labels that is looked for.
+	selections map[string]map[string][]*Item
+	wanted     map[string][]types.NamespacedName
+	problems   map[string]error
+	synced     map[string]bool
+}
+
+func newKind(gvk schema.GroupVersionKind, namespaced bool, p project, changed func(*Kind, *Item, *Item)) *Kind {
+	return &Kind{
+		GroupVersionKind: gvk, Namespaced: namespaced, project: p, changed: changed,
+		items: map[types.NamespacedName]*Item{}, byOwner: map[types.UID][]*Item{},
+		selections: map[string]map[string][]*Item{}, wanted: map[string][]types.NamespacedName{},
+		problems: map[string]error{}, synced: map[string]bool{},
+	}
+}
+
+// Get returns an object; nil if there is none.
+func (k *Kind) Get(ref types.NamespacedName) *Item {
+	if !k.Namespaced {
+		ref.Namespace = ""
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.items[ref]
+}
+
+// Owned are the objects that were made for a custom resource.
+func (k *Kind) Owned(owner types.UID) []*Item {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return slices.Clone(k.byOwner[owner])
+}
+
+// All are all objects.
+func (k *Kind) All() []*Item {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	out := make([]*Item, 0, len(k.items))
+	for _, i := range k.items {
+		out = append(out, i)
+	}
+	return out
+}
+
+// Address says where in a kind objects are looked for: by name, or by labels.
+type Address string
+
+// ByName is the address of one object.
+func (k *Kind) ByName(namespace, name string) Address {
+	if !k.Namespaced {
+		namespace = ""
+	}
+	return Address(namespace + "/" + name)
+}
+
+// ByLabels is the address of the objects that have all the labels.
+func (k *Kind) ByLabels(namespace string, labels map[string]string) Address {
+	if !k.Namespaced {
+		namespace = ""
+	}
+	keys := make([]string, 0, len(labels))
+	for l := range labels {
+		keys = append(keys, l)
+	}
+	slices.Sort(keys)
+	values := make([]string, len(keys))
+	for i, l := range keys {
+		values[i] = labels[l]
+	}
+	return Address(namespace + "?" + strings.Join(keys, ",") + "?" + strings.Join(values, ","))
+}
+
+// Find returns the objects at an address, sorted by name.
+func (k *Kind) Find(a Address) []*Item {
+	namespace, rest, selects := strings.Cut(string(a), "?")
+	if !selects {
+		namespace, name, _ := strings.Cut(string(a), "/")
+		if i := k.Get(types.NamespacedName{Namespace: namespace, Name: name}); i != nil {
+			return []*Item{i}
+		}
+		return nil
+	}
+	keys, values, _ := strings.Cut(rest, "?")
+	k.mu.Lock()
+	selection, ok := k.selections[keys]
+	if !ok {
+		selection = map[string][]*Item{}
+		k.selections[keys] = selection
+		for _, i := range k.items {
+			if s, ok := i.selector(keys); ok {
+				selection[s] = append(selection[s], i)
+			}
+		}
+	}
+	found := slices.Clone(selection[namespace+"?"+values])
+	k.mu.Unlock()
+	slices.SortFunc(found, func(a, b *Item) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// Want makes changes at an address known as changes that concern who.
+func (k *Kind) Want(a Address, who types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.Contains(k.wanted[string(a)], who) {
+		k.wanted[string(a)] = append(k.wanted[string(a)], who)
+	}
+}
+
+// Unwant is the end of Want.
+func (k *Kind) Unwant(a Address, who types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	left := slices.DeleteFunc(k.wanted[string(a)], func(n types.NamespacedName) bool { return n == who })
+	if len(left) == 0 {
+		delete(k.wanted, string(a))
+		return
+	}
+	k.wanted[string(a)] = left
+}
+
+// Wanting are those who want to know about an object.
+func (k *Kind) Wanting(i *Item) []types.NamespacedName {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	out := slices.Clone(k.wanted[i.Namespace+"/"+i.Name])
+	for keys := range k.selections {
+		if s, ok := i.selector(keys); ok {
+			namespace, values, _ := strings.Cut(s, "?")
+			out = append(out, k.wanted[namespace+"?"+keys+"?"+values]...)
+		}
+	}
+	return out
+}
+
+// selector is the namespace and the values of labels, if the item has them all.
+func (i *Item) selector(keys string) (string, bool) {
+	var values []string
+	for key := range strings.SplitSeq(keys, ",") {
+		v, ok := i.label(key)
+		if !ok {
+			return "", false
+		}
+		values = append(values, v)
+	}
+	return i.Namespace + "?" + strings.Join(values, ","), true
+}
+
+// Problem is why the objects are not known, or not any more; nil if they are.
+func (k *Kind) Problem() error {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, err := range k.problems {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Synced says that all objects that were there at the start are known.
+func (k *Kind) Synced() bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, s := range k.synced {
+		if !s {
+			return false
+		}
+	}
+	return true
+}
+
+// Whole says that the whole object has to be known for an item of this kind, not only its metadata.
+func (k *Kind) Whole() bool {
+	return k.project.content != nil && !k.project.content.MetadataOnly
+}
+
+// Learn stores an object as the API server has just returned it, so that one's own writes are known at once. It returns
+// the item.
+func (k *Kind) Learn(object runtime.Object) (*Item, error) {
+	i, err := k.project.item(object)
+	if err != nil {
+		return nil, err
+	}
+	k.put(i.Ref(), i)
+	return i, nil
+}
+
+// olderThan says that another item is a later state of the same object.
+func (i *Item) olderThan(o *Item) bool {
+	if o == nil || i.UID != o.UID {
+		return false
+	}
+	older, err := resourceversion.CompareResourceVersion(i.ResourceVersion, o.ResourceVersion)
+	return err == nil && older < 0
+}
+
+// put stores an item, or removes it if is is nil, and tells.
+func (k *Kind) put(ref types.NamespacedName, is *Item) {
+	k.mu.Lock()
+	was := k.items[ref]
+	if is != nil && is.olderThan(was) {
+		k.mu.Unlock()
+		return
+	}
+	if was != nil {
+		k.unlink(was)
+		delete(k.items, ref)
+	}
+	if is != nil {
+		k.items[ref] = is
+		k.link(is)
+	}
+	k.mu.Unlock()
+	if was == nil && is == nil || was != nil && is != nil && was.Same(is) && was.ResourceVersion == is.ResourceVersion {
+		return
+	}
+	k.changed(k, was, is)
+}
+
+func (k *Kind) link(i *Item) {
+	if i.Owner != "" {
+		k.byOwner[i.Owner] = append(k.byOwner[i.Owner], i)
+	}
+	for keys, selection := range k.selections {
+		if s, ok := i.selector(keys); ok {
+			selection[s] = append(selection[s], i)
+		}
+	}
+}
+
+func (k *Kind) unlink(i *Item) {
+	drop := func(list []*Item) []*Item {
+		return slices.DeleteFunc(list, func(o *Item) bool { return o == i })
+	}
+	if i.Owner != "" {
+		if k.byOwner[i.Owner] = drop(k.byOwner[i.Owner]); len(k.byOwner[i.Owner]) == 0 {
+			delete(k.byOwner, i.Owner)
+		}
+	}
+	for keys, selection := range k.selections {
+		if s, ok := i.selector(keys); ok {
+			if selection[s] = drop(selection[s]); len(selection[s]) == 0 {
+				delete(selection, s)
+			}
+		}
+	}
+}
+
+// store is what a reflector fills: the objects of one namespace, or of all.
+type store struct {
+	kind      *Kind
+	namespace string
+}
+
+var _ cache.TransformingStore = store{}
+
+// Transformer makes items of objects as they arrive, so that a long list never is in memory as it is sent.
+func (s store) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) {
+		switch o := object.(type) {
+		case *Item:
+			return o, nil
+		case runtime.Object:
+			return s.kind.project.item(o)
+		}
+		return object, nil
+	}
+}
+
+func (s store) Add(object any) error {
+	i, err := s.Transformer()(object)
+	if err != nil {
+		return err
+	}
+	if item, ok := i.(*Item); ok {
+		s.kind.put(item.Ref(), item)
+	}
+	return nil
+}
+
+func (s store) Update(object any) error { return s.Add(object) }
+
+func (s store) Delete(object any) error {
+	i, err := s.Transformer()(object)
+	if err != nil {
+		return err
+	}
+	if item, ok := i.(*Item); ok {
+		s.kind.put(item.Ref(), nil)
+	}
+	return nil
+}
+
+// Replace is a new list: what is not in it is gone.
+func (s store) Replace(list []any, version string) error {
+	there := map[types.NamespacedName]bool{}
+	for _, object := range list {
+		i, err := s.Transformer()(object)
+		if err != nil {
+			return err
+		}
+		if item, ok := i.(*Item); ok {
+			there[item.Ref()] = true
+			s.kind.put(item.Ref(), item)
+		}
+	}
+	for _, i := range s.kind.All() {
+		// What was learned from a write may be newer than the list.
+		if newer, err := resourceversion.CompareResourceVersion(i.ResourceVersion, version); err == nil && newer > 0 {
+			continue
+		}
+		if !there[i.Ref()] && (s.namespace == "" || i.Namespace == s.namespace) {
+			s.kind.put(i.Ref(), nil)
+		}
+	}
+	s.kind.mu.Lock()
+	s.kind.synced[s.namespace] = true
+	s.kind.problems[s.namespace] = nil
+	s.kind.mu.Unlock()
+	s.kind.changed(s.kind, nil, nil)
+	return nil
+}
+
+func (s store) Resync() error { return nil }
