@@ -11,9 +11,9 @@ import (
 // A VirtualMachine becomes its objects, each marked as its own.
 func TestFirstApply(t *testing.T) {
 	c := newCluster(t)
-	vm := c.create(vmManifest, "web")
+	c.create(vmManifest, "web")
 	c.waitFor("web", "Reconciling", "False", "")
-	vm = c.vm("web")
+	vm := c.vm("web")
 	for kind, name := range map[string]string{"apps/v1 StatefulSet": "web", "v1 ConfigMap": "web", "v1 PersistentVolumeClaim": "system-disk-web-0", "v1 Secret": "web-display-secret"} {
 		apiVersion, k := cut(kind)
 		o := c.get(apiVersion, k, name)

@@ -33,6 +33,10 @@ type kindController struct {
 	// missing are kinds that templates make or look at, and that the API server does not have.
 	missing atomic.Pointer[[]schema.GroupVersionKind]
 
+	// changing is held by passes for reading, and while watches change: a kind that has just been left alone, or begun
+	// anew, looks as if it had no objects.
+	changing sync.RWMutex
+
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	// everMade are the kinds that were ever made, also by earlier templates and managers.
@@ -122,8 +126,9 @@ func (k *kindController) stop() {
 		return
 	}
 	k.cancel()
-	k.watches.Stop()
+	// Passes end first, as without watches they would see an empty cluster.
 	k.done.Wait()
+	k.watches.Stop()
 	k.cancel = nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,7 +150,9 @@ func (k *kindController) watch(ctx context.Context) error {
 		wants[kind] = watch.Want{Content: union(wants[kind].Content, l)}
 	}
 	wants[k.kind] = watch.Want{Content: &render.Lookup{APIVersion: p.Set.Kind.APIVersion(), Kind: p.Set.Kind.Kind}}
+	k.changing.Lock()
 	missing, err := k.watches.Update(ctx, wants)
+	k.changing.Unlock()
 	if err != nil {
 		return err
 	}

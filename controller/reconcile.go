@@ -53,6 +53,8 @@ const maxRenders = 5
 
 // Reconcile makes a pass over a custom resource.
 func (k *kindController) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	k.changing.RLock()
+	defer k.changing.RUnlock()
 	p, err := k.load(request.NamespacedName)
 	if p == nil || err != nil {
 		return reconcile.Result{}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,61 +25,41 @@ import (
 
 	"github.com/cuvee-vm/cuvee"
 	"github.com/cuvee-vm/cuvee/controller"
+	"github.com/cuvee-vm/cuvee/controller/testserver"
 )
 
 // deadline is how long a test waits for something to become true: the machine may be busy.
 const deadline = time.Minute
 
-// The API server that all tests of this package share; each has a namespace of its own.
+// server is the API server that all tests of this package share; each test has a namespace of its own.
 var (
-	apiConfig  *rest.Config
+	server     *testserver.Server
 	api        client.Client
-	noServer   string
-	auditLog   string
 	namespaces int
 )
 
 func TestMain(m *testing.M) {
 	ctrllog.SetLogger(logr.Discard())
-	os.Exit(run(m))
+	os.Exit(testserver.Main(m, &server))
 }
 
-func run(m *testing.M) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		noServer = "KUBEBUILDER_ASSETS is not set to a directory with etcd and kube-apiserver: run make kube, then make test"
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "cuvee-apiserver")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	auditLog = dir + "/audit.log"
-	const policy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"rules":[{"level":"Metadata"}]}`
-	if err := os.WriteFile(dir+"/policy.json", []byte(policy), 0o600); err != nil {
-		panic(err)
-	}
-	if os.Getenv("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT") == "" {
-		if err := os.Setenv("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT", "2m"); err != nil {
-			panic(err)
+var setUp sync.Once
+
+// connect installs the CustomResourceDefinition, once.
+func connect(t *testing.T) {
+	t.Helper()
+	testserver.Need(t, server)
+	setUp.Do(func() {
+		var err error
+		if _, err = envtest.InstallCRDs(server.Config, envtest.CRDInstallOptions{
+			Paths: []string{"../kustomize/crd/vmoperator.jdrupes.org_vms.yaml"}, ErrorIfPathMissing: true, MaxTime: deadline,
+		}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../kustomize/crd/vmoperator.jdrupes.org_vms.yaml"}, ErrorIfCRDPathMissing: true}
-	env.ControlPlane.GetAPIServer().Configure().Append("audit-policy-file", dir+"/policy.json").Append("audit-log-path", auditLog)
-	if apiConfig, err = env.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, "start API server:", err)
-		return 1
-	}
-	defer func() {
-		if err := env.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop API server:", err)
+		if api, err = client.New(server.Config, client.Options{}); err != nil {
+			t.Fatal(err)
 		}
-	}()
-	apiConfig.QPS = -1
-	if api, err = client.New(apiConfig, client.Options{}); err != nil {
-		panic(err)
-	}
-	return m.Run()
+	})
 }
 
 // cluster is a namespace on the API server, with an engine that works in it.
@@ -93,12 +74,7 @@ type cluster struct {
 // newNamespace makes a namespace; there is no engine in it yet.
 func newNamespace(t *testing.T) *cluster {
 	t.Helper()
-	if noServer != "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(noServer)
-		}
-		t.Skip(noServer)
-	}
+	connect(t)
 	namespaces++
 	c := &cluster{T: t, namespace: fmt.Sprintf("test-%d", namespaces), stop: func() {}}
 	c.must(api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}))
@@ -130,7 +106,7 @@ func vmPackage(t *testing.T) controller.Package {
 // start starts an engine, which ends with the test or by c.stop.
 func (c *cluster) start(packages controller.Source) *controller.Engine {
 	c.Helper()
-	config := rest.CopyConfig(apiConfig)
+	config := rest.CopyConfig(server.Config)
 	c.agent = fmt.Sprintf("engine-%s-%d", c.namespace, time.Now().UnixNano())
 	config.UserAgent = c.agent
 	hc, err := rest.HTTPClientFor(config)
@@ -226,7 +202,11 @@ func (c *cluster) eventually(check func() string) {
 		if time.Now().After(end) {
 			c.Fatal(problem)
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-c.Context().Done():
+			c.Fatal(problem)
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 }
 
@@ -282,3 +262,36 @@ spec:
         metadata: {name: system}
         spec: {resources: {requests: {storage: 1Gi}}}
 `
+
+// writes are what the engine has written since a moment, but for Events.
+func (c *cluster) writes(since testserver.Mark) []testserver.Request {
+	c.Helper()
+	all, err := server.Since(since, func(r testserver.Request) bool {
+		return r.Agent == c.agent && r.IsWrite() && r.Resource != "events"
+	})
+	c.must(err)
+	return all
+}
+
+// mark is now in the audit log.
+func (c *cluster) mark() testserver.Mark {
+	c.Helper()
+	m, err := server.Mark()
+	c.must(err)
+	return m
+}
+
+// quiet waits until the engine has written nothing for a while.
+func (c *cluster) quiet() {
+	c.Helper()
+	last, since := -1, time.Now()
+	c.eventually(func() string {
+		if n := len(c.writes(0)); n != last {
+			last, since = n, time.Now()
+		}
+		if time.Since(since) < 1500*time.Millisecond {
+			return "the engine keeps writing"
+		}
+		return ""
+	})
+}
