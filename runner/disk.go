@@ -67,6 +67,9 @@ func (d *diskSize) learn(ctx context.Context) error {
 
 func (d *diskSize) wakes(qmp.Event) bool { return false }
 
+// QEMU has opened the disk with the size that it has. What the config says beyond that comes as if it had changed right after the start.
+func (d *diskSize) late() {}
+
 // polls looks at the file or device where the config names no size.
 func (d *diskSize) polls(live *Live) time.Duration {
 	if disk, ok := live.Disks[d.id]; !ok || disk.Size > 0 {

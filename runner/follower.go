@@ -25,6 +25,11 @@ type poller interface {
 	polls(live *Live) time.Duration
 }
 
+// late is a setting that does not matter to a guest that has not begun to run: a start does not wait for it.
+type late interface {
+	late()
+}
+
 // waiting is what a setting waits for the guest to do.
 type waiting string
 
@@ -34,6 +39,8 @@ func (w waiting) Error() string { return string(w) }
 type field struct {
 	path    path
 	setting setting
+	// taken says that a config with the field was taken before.
+	taken bool
 	// due is when it is applied next, zero if there is no need to.
 	due     time.Time
 	delay   time.Duration
@@ -89,11 +96,20 @@ func (f *follower) take(ctx context.Context, live *Live) {
 	for _, d := range f.fields {
 		d.delay = 0
 	}
-	f.applyWhere(ctx, func(*field) bool { return true })
+	f.applyWhere(ctx, func(d *field) bool { return !f.putOff(d) })
 	if ctx.Err() == nil {
 		// What the status says is about this config from now on: each field was tried once.
 		f.report.observed(live.Generation)
 	}
+}
+
+// putOff makes a late field due at once when it is first taken, which is before the guest runs.
+func (f *follower) putOff(d *field) bool {
+	if _, ok := d.setting.(late); !ok || d.taken {
+		return false
+	}
+	d.taken, d.due = true, time.Now()
+	return true
 }
 
 // applyWhere applies the fields of which a condition holds.

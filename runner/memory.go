@@ -11,7 +11,7 @@ import (
 type balloon struct {
 	monitor *qmp.Monitor
 	report  *report
-	// done is the size that was asked for last.
+	// done is the size that was asked for last, or that the guest began with.
 	done int64
 	// counted says that it is known how much RAM the guest has.
 	counted bool
@@ -44,7 +44,8 @@ func (b *balloon) count(ctx context.Context) error {
 		return err
 	}
 	b.report.setRAM(ramBase, size.Base)
-	b.counted = true
+	// A guest has all of it until somebody takes some, so that a start need not ask for that.
+	b.done, b.counted = size.Base, true
 	return nil
 }
 
