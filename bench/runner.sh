@@ -12,6 +12,7 @@
 #                               display); what they share with other processes counts in part
 #   vm.overhead.qemu.mib        QEMU's part of that
 #   vm.overhead.guest_used.mib  how much of the guest's RAM is in memory, which is not in the overhead
+#   runner.start.vs_libvirt     and two more: see bench/libvirt.sh. They take root, and are left out without it, with a word on that.
 #
 #   bench/runner.sh [-s STARTS] [-c COMMANDS] [-i SECONDS] [-a ACCELERATOR]
 #
@@ -20,7 +21,7 @@
 #   -i  how long the idle VM is looked at, 20 seconds; 0 leaves it out
 #   -a  tcg, or kvm where /dev/kvm works
 #
-# bench/libvirt.sh compares with libvirt. The machine should have nothing else to do.
+# The machine should have nothing else to do.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -44,5 +45,10 @@ root=$(cd .. && pwd)
 mkdir -p "$root/.cache/bench"
 (cd "$root" && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .cache/bench/cuvee-runner ./cmd/cuvee-runner)
 go build -o "$root/.cache/bench/" ./start
-exec "$root/.cache/bench/start" -root "$root" -runner "$root/.cache/bench/cuvee-runner" \
+"$root/.cache/bench/start" -root "$root" -runner "$root/.cache/bench/cuvee-runner" \
     -pairs "$starts" -commands "$commands" -idle "${idle}s" -accelerator "$accelerator"
+if [[ $EUID -eq 0 ]]; then
+    ./libvirt.sh -s "$starts"
+else
+    echo "runner.sh: no figure runner.start.vs_libvirt, which takes root: a libvirt of its own" >&2
+fi
