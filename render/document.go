@@ -29,6 +29,10 @@ type Document struct {
 // yes and on are booleans, and a key that is given twice is an error. A List is taken apart. The name is used in
 // messages. The error is [Faults] if the text is not what it should be.
 func Decode(name string, data []byte) ([]Document, error) {
+	if bytes.IndexByte(data, 0) >= 0 {
+		// A parser would say so of each of its documents.
+		return nil, Faults{{File: name, Message: "is not text in UTF-8"}}
+	}
 	var docs []Document
 	var faults Faults
 	for _, c := range split(data) {

@@ -36,7 +36,7 @@ func (v *vm) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.program, err = findBinary("QEMU", boot.Binaries...); err != nil {
+	if v.program, err = findBinary("QEMU", "qemu-system-x86", boot.Binaries...); err != nil {
 		return err
 	}
 	if err := v.resolve(ctx); err != nil {
@@ -107,12 +107,12 @@ func (u *User) own(paths ...string) error {
 	return nil
 }
 
-// findBinary returns the first of the names or paths that is a program.
-func findBinary(what string, binaries ...string) (string, error) {
+// findBinary returns the first of the names or paths that is a program. The error names Debian's package with it.
+func findBinary(what, debian string, binaries ...string) (string, error) {
 	for _, b := range binaries {
 		if path, err := exec.LookPath(b); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("no %s found, tried: %s", what, strings.Join(binaries, ", "))
+	return "", fmt.Errorf("no %s found, tried: %s; Debian has it in the package %s", what, strings.Join(binaries, ", "), debian)
 }

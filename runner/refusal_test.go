@@ -51,7 +51,7 @@ func TestRunRefused(t *testing.T) {
 		"NoQEMU": {
 			reason: "What was looked for is named.",
 			change: func(c *runner.Config) { c.Boot.Binaries = []string{"/no/qemu", "no-qemu"} },
-			text:   "no QEMU found, tried: /no/qemu, no-qemu", code: runner.ExitFailed,
+			text:   "no QEMU found, tried: /no/qemu, no-qemu; Debian has it in the package qemu-system-x86", code: runner.ExitFailed,
 		},
 		"NoMetaData": {
 			reason: "cloud-init does not work without meta-data.",

@@ -22,7 +22,7 @@ func (v *vm) startTPM() error {
 	if t == nil {
 		return nil
 	}
-	program, err := findBinary("TPM emulator", "swtpm")
+	program, err := findBinary("TPM emulator", "swtpm", "swtpm")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -62,9 +63,18 @@ func (f *inputFlags) load(cmd *cobra.Command, set *render.Set) (inputs, others [
 		return nil, nil, faults
 	}
 	if len(inputs) == 0 {
-		return nil, nil, fmt.Errorf("no %s in %s", set.Kind.Kind, strings.Join(f.files, ", "))
+		return nil, nil, fmt.Errorf("no %s in %s", set.Kind.Kind, f.named())
 	}
 	return inputs, others, nil
+}
+
+// named lists what was read.
+func (f *inputFlags) named() string {
+	names := slices.Clone(f.files)
+	if i := slices.Index(names, "-"); i >= 0 {
+		names[i] = "standard input"
+	}
+	return strings.Join(names, ", ")
 }
 
 func setNamespace(object map[string]any, namespace string) {

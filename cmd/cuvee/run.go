@@ -148,9 +148,17 @@ func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, runtimeDir 
 		if err == nil {
 			err = errors.New("the guest did not shut down; it was switched off")
 		}
-		return exitError{code: code, err: err}
+		return exitError{code: code, err: f.hint(err)}
 	}
 	return nil
+}
+
+// hint says what may help against a failure, beyond what QEMU said.
+func (f *runFlags) hint(err error) error {
+	if f.accel == "kvm" && errors.Is(err, runner.ErrRefused) {
+		return fmt.Errorf("%w\nif that is about KVM: --accel auto uses it only where a guest runs under it, --accel tcg does without", err)
+	}
+	return err
 }
 
 // leastRun is how long a guest has to run before it is started again at once: one that shuts down as soon as it has started
@@ -176,17 +184,22 @@ func untilStopped(ctx context.Context, cfg *runner.Config, logger *slog.Logger, 
 	}
 }
 
-// powerButton turns the first signal into a shutdown and the second one into its end.
+// powerButton turns the first signal into a shutdown, and a Ctrl-C after it into its end. Any other signal does not end the VM: who sends
+// SIGTERM may well send it twice, timeout(1) for one.
 func powerButton(ctx context.Context, signals <-chan os.Signal, cancel func(), force chan<- struct{}, logger *slog.Logger, cfg *runner.Config) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-signals:
 	}
-	logger.Warn("asking the guest to power down; once more ends it at once", "seconds", cfg.Live.PowerdownTimeout)
+	logger.Warn("asking the guest to power down; Ctrl-C ends it at once", "seconds", cfg.Live.PowerdownTimeout)
 	cancel()
-	<-signals
-	close(force)
+	for s := range signals {
+		if s == os.Interrupt {
+			close(force)
+			return
+		}
+	}
 }
 
 // probeKVM says whether a guest really runs under KVM, and why not if it does not.
