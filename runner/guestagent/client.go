@@ -42,9 +42,9 @@ func New(conn net.Conn) *Client {
 
 // execute runs a command and waits for its reply, until the context ends or, if it has no deadline, for DefaultTimeout. A
 // refusal by the agent is an *Error.
-func (c *Client) execute(ctx context.Context, command string, args, result any) error {
+func (c *Client) execute(ctx context.Context, command string, result any) error {
 	err := c.exclusive(ctx, func() error {
-		if err := c.send(command, args); err != nil {
+		if err := c.send(command, nil); err != nil {
 			return err
 		}
 		value, err := c.reply()

@@ -15,7 +15,7 @@ import (
 
 // Ping finds out whether the agent answers (guest-ping).
 func (c *Client) Ping(ctx context.Context) error {
-	return c.execute(ctx, "guest-ping", nil, nil)
+	return c.execute(ctx, "guest-ping", nil)
 }
 
 // Version returns the version of the agent (guest-info).
@@ -23,7 +23,7 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	var info struct {
 		Version string `json:"version"`
 	}
-	err := c.execute(ctx, "guest-info", nil, &info)
+	err := c.execute(ctx, "guest-info", &info)
 	return text(info.Version), err
 }
 
@@ -32,7 +32,7 @@ func (c *Client) Hostname(ctx context.Context) (string, error) {
 	var name struct {
 		HostName string `json:"host-name"`
 	}
-	err := c.execute(ctx, "guest-get-host-name", nil, &name)
+	err := c.execute(ctx, "guest-get-host-name", &name)
 	return text(name.HostName), err
 }
 
@@ -54,7 +54,7 @@ type OS struct {
 // OS returns what the guest runs (guest-get-osinfo).
 func (c *Client) OS(ctx context.Context) (OS, error) {
 	var o OS
-	err := c.execute(ctx, "guest-get-osinfo", nil, &o)
+	err := c.execute(ctx, "guest-get-osinfo", &o)
 	for _, s := range []*string{
 		&o.ID, &o.Name, &o.PrettyName, &o.Version, &o.VersionID, &o.Variant, &o.VariantID,
 		&o.KernelRelease, &o.KernelVersion, &o.Machine,
@@ -83,7 +83,7 @@ type Interface struct {
 // Interfaces returns the network interfaces, in the guest's order, without its loopback (guest-network-get-interfaces).
 func (c *Client) Interfaces(ctx context.Context) ([]Interface, error) {
 	var raw json.RawMessage
-	if err := c.execute(ctx, "guest-network-get-interfaces", nil, &raw); err != nil {
+	if err := c.execute(ctx, "guest-network-get-interfaces", &raw); err != nil {
 		return nil, err
 	}
 	var all []Interface

@@ -114,7 +114,7 @@ func TestShutdownWithoutAgent(t *testing.T) {
 // Whatever becomes of a freeze, the guest is thawed if it has failed.
 func TestFreeze(t *testing.T) {
 	frozen := []string{"guest-fsfreeze-freeze"}
-	thawed := append(frozen, "guest-fsfreeze-thaw")
+	thawed := []string{"guest-fsfreeze-freeze", "guest-fsfreeze-thaw"}
 	cases := map[string]struct {
 		reason string
 		freeze string

@@ -14,7 +14,7 @@ const thawTimeout = 10 * time.Second
 // far as its agent answers: a guest that is late may be frozen after all.
 func (c *Client) Freeze(ctx context.Context) (int, error) {
 	var n int
-	err := c.execute(ctx, "guest-fsfreeze-freeze", nil, &n)
+	err := c.execute(ctx, "guest-fsfreeze-freeze", &n)
 	if err == nil {
 		return n, nil
 	}
@@ -30,13 +30,13 @@ func (c *Client) Freeze(ctx context.Context) (int, error) {
 // nothing is frozen.
 func (c *Client) Thaw(ctx context.Context) (int, error) {
 	var n int
-	err := c.execute(ctx, "guest-fsfreeze-thaw", nil, &n)
+	err := c.execute(ctx, "guest-fsfreeze-thaw", &n)
 	return n, err
 }
 
 // Frozen tells whether the guest's file systems are frozen (guest-fsfreeze-status).
 func (c *Client) Frozen(ctx context.Context) (bool, error) {
 	var status string
-	err := c.execute(ctx, "guest-fsfreeze-status", nil, &status)
+	err := c.execute(ctx, "guest-fsfreeze-status", &status)
 	return status == "frozen", err
 }

@@ -8,7 +8,9 @@
 //
 // Usage:
 //
-//	go run ./tools/demo-guest [-o FILE] [-cache DIR]
+//	go run ./tools/demo-guest [-o FILE] [-cache DIR] [-agent FILE]
+//
+// With -agent it also writes an archive with QEMU's guest agent, for tests: a disk that the guest unpacks.
 //
 // It needs apt-get, apt-cache and dpkg-deb, and no root. Packages are kept in the cache directory. The
 // disk is built again only when a package has a newer version or this program has changed.
@@ -38,6 +40,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("demo-guest", flag.ContinueOnError)
 	cache := flags.String("cache", filepath.Join(".cache", "demo"), "directory for packages that were downloaded")
 	out := flags.String("o", "", "disk image to write (default guest.raw in the cache directory)")
+	agent := flags.String("agent", "", "also write an archive with QEMU's guest agent")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -47,5 +50,8 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	if *out == "" {
 		*out = filepath.Join(*cache, "guest.raw")
 	}
-	return build(ctx, *out, *cache, w)
+	if err := build(ctx, *out, *cache, w); err != nil || *agent == "" {
+		return err
+	}
+	return buildAgent(ctx, *agent, *cache, w)
 }

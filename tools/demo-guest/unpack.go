@@ -32,10 +32,10 @@ func wanted(name string) bool {
 		return true
 	}
 	switch path.Base(name) {
-	case "busybox", "syslinux", "mtools":
+	case "busybox", "syslinux", "mtools", "qemu-ga":
 		return true
 	}
-	return strings.HasPrefix(name, "boot/vmlinuz-")
+	return strings.HasPrefix(name, "boot/vmlinuz-") || strings.Contains(path.Base(name), ".so")
 }
 
 // unpack downloads the packages to dir, where they are missing, and returns their files.
