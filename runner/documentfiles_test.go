@@ -54,6 +54,14 @@ func TestDocumentFiles(t *testing.T) {
 		return err == nil
 	})
 	compareFiles(t, "while the VM runs", running, seen())
+	// It may hold secrets.
+	info, err := os.Stat(c.Boot.NoCloud.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("cloud-init disk has the mode %v, want 0600", info.Mode())
+	}
 	m.force()
 	<-m.done
 	compareFiles(t, "after its end", after, seen())
