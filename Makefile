@@ -21,6 +21,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TESTFLAGS ?=
 
 , := ,
+
 # Where tests find a Kubernetes. If it is set already, none is built.
 ifndef KUBEBUILDER_ASSETS
 export KUBEBUILDER_ASSETS := $(CURDIR)/.cache/kube/bin
@@ -49,6 +50,11 @@ test: $(KUBE) ## Run all tests, then those with concurrency again under the race
 .PHONY: kube
 kube: ## Build the Kubernetes that tests run on (a quarter of an hour, once); prints where it is
 	@tools/kube/build.sh
+
+.PHONY: smoke
+smoke: $(KUBE) ## Apply a VirtualMachine to a cluster of one real node, and see its guest boot and stop; takes root
+	@tools/need.sh smoke
+	@tools/smoke/smoke.sh
 
 .PHONY: test-long
 test-long: ## Start, change and stop VMs again and again, and look for leaks; takes half a minute

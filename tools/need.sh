@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs and this machine lacks.
 #
-#   tools/need.sh demo|test|check|bench-libvirt ...
+#   tools/need.sh demo|test|smoke|check|bench-libvirt ...
 #
 # What counts is whether the program or file is there, not which package it came from, so that a machine
 # with a QEMU of its own is left alone. It says nothing when there is nothing to do.
@@ -19,7 +19,7 @@ demo test       | /usr/lib/*/qemu/block-curl.so      | qemu-block-extra | CD-ROM
 demo test       | /usr/share/OVMF/OVMF_CODE*.fd      | ovmf             | UEFI firmware
 demo test       | /usr/share/seabios/bios-256k.bin   | seabios          | BIOS firmware
 demo test       | qemu-img                           | qemu-utils       | looks into disk images
-demo test       | apt:linux-image-cloud-amd64        | (package lists)  | the demo's guest is made from Debian packages
+demo test smoke | apt:linux-image-cloud-amd64        | (package lists)  | the demo's guest is made from Debian packages
 test            | swtpm                              | swtpm            | the emulated TPM
 test            | swtpm_setup                        | swtpm-tools      | prepares the emulated TPM
 demo test       | /etc/ssl/certs/ca-certificates.crt | ca-certificates  | trusts the servers that Go modules come from
@@ -28,6 +28,10 @@ test            | /usr/include/stdlib.h              | libc6-dev        | the ra
 bench-libvirt   | libvirtd                           | libvirt-daemon   | what the runner is compared with
 bench-libvirt   | /usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so | libvirt-daemon-driver-qemu | its driver for QEMU
 bench-libvirt   | virsh                              | libvirt-clients  | its command line
+smoke           | nft                                | nftables         | the node's Services
+smoke           | ip                                 | iproute2         | the node's network
+smoke           | setpriv                            | util-linux       | ends the node with the test
+smoke           | mmdebstrap                         | mmdebstrap       | puts the runner's image together
 check           | git                                | git              | finds generated files that changed
 check           | shellcheck                         | shellcheck       | checks the shell scripts
 END

@@ -99,7 +99,9 @@ func startControllers(p *processes, o *options) error {
 	err := p.start("kube-controller-manager", append(common("kube-controller-manager"),
 		"--service-account-private-key-file="+pki+"/sa.key", "--root-ca-file="+pki+"/ca.crt",
 		"--cluster-signing-cert-file="+pki+"/ca.crt", "--cluster-signing-key-file="+pki+"/ca.key",
-		"--use-service-account-credentials", "--controllers=*", "--concurrent-statefulset-syncs=20")...)
+		"--use-service-account-credentials", "--controllers=*", "--concurrent-statefulset-syncs=20",
+		// It would make the default one on this machine.
+		"--flex-volume-plugin-dir="+filepath.Join(o.dir, "flex-volume"))...)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# The thin thread from `kubectl apply` to a guest: on a cluster of one real node a VirtualMachine is applied, its guest boots in an
+# unprivileged pod, its status says so, and it stops when it is told to. Nothing is left when this ends.
+#
+# The guest is emulated: not every machine that can run this can run a guest under KVM.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+patience=600 # seconds for each thing that is waited for
+work=.cache/smoke
+kubectl=$KUBEBUILDER_ASSETS/kubectl
+
+say() { printf '%5ds  %s\n' "$SECONDS" "$*"; }
+fail() {
+    echo "smoke: $*" >&2
+    trouble >&2
+    exit 1
+}
+
+# What one needs to see why it failed.
+trouble() {
+    [[ -n ${KUBECONFIG:-} ]] || return 0
+    k get vms,statefulsets,pods,pvc,pv -o wide || true
+    k get vms -o yaml | sed -n '/^  status:/,$p' || true
+    k describe pods || true
+    k get events.events.k8s.io || true
+    k logs hello-0 --tail=50 || true
+    [[ ! -e $work/manager.log ]] || tail -n 50 "$work/manager.log"
+}
+
+k() { "$kubectl" -n vms "$@"; }
+
+await() { # WHAT COMMAND...: until the command succeeds
+    local what=$1 end=$((SECONDS + patience))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [[ $SECONDS -lt $end ]] || fail "$what: not within $patience s"
+        sleep 1
+    done
+    say "$what"
+}
+
+# ---- The cluster
+
+up() {
+    local guest=.cache/demo/guest.raw image dir
+    mkdir -p "$(dirname "$guest")"
+    go run ./tools/demo-guest -o "$guest"
+    image=$(tools/kube-node/runner-image.sh cuvee.test/cuvee-runner:smoke)
+    rm -rf "$work"
+    mkdir -p "$work"/{disk,data,images}
+    cp --sparse=always "$guest" "$work/disk/disk.img"
+
+    # The node ends with our end of its input.
+    coproc NODE { exec tools/kube-node/node.sh "$work/node" "$image"; }
+    node=$NODE_PID
+    read -r -u "${NODE[0]}" KUBECONFIG || fail "there is no node"
+    export KUBECONFIG
+    dir=$(realpath "$work")
+    sed "s|@DIR@|$dir|" tools/smoke/cluster.yaml | "$kubectl" apply -f - >/dev/null
+    "$kubectl" apply -k kustomize/crd >/dev/null
+    k apply -k kustomize/runner >/dev/null
+    "$kubectl" wait crd/vms.vmoperator.jdrupes.org --for=condition=Established --timeout="${patience}s" >/dev/null
+    say "a cluster of one node, with what Cuvee needs in it"
+}
+
+# ---- The checks
+
+# vm_says JSONPATH VALUE: does the status say so?
+vm_says() { [[ $(k get vm hello -o "jsonpath=$1") == "$2" ]]; }
+
+condition() { echo "{.status.conditions[?(@.type==\"$1\")].status}"; }
+
+# What the guest's web server says to a client in the pods' network, which the API server is here.
+page() { "$kubectl" get --raw /api/v1/namespaces/vms/pods/hello-0:8080/proxy/index.html; }
+
+guest_serves() { [[ $(page) == "hello from hello, Linux "* ]]; }
+
+pod_gone() { [[ -z $(k get pods -o name) ]]; }
+
+# QEMU is a process of this machine, too: what the kernel says about it counts.
+check_unprivileged() {
+    local status qemu=()
+    for status in /proc/[0-9]*/status; do
+        # The user of settings.pod.user, whom nothing else has.
+        if grep -qs $'^Uid:\t10777\t' "$status" && grep -qs '^Name:.qemu-system' "$status"; then
+            qemu+=("$status")
+        fi
+    done
+    [[ ${#qemu[@]} == 1 ]] || fail "there are ${#qemu[@]} processes of QEMU with the user 10777"
+    for line in $'CapEff:\t0000000000000000' $'CapBnd:\t0000000000000000' $'NoNewPrivs:\t1' $'Seccomp:\t2'; do
+        grep -qx "$line" "${qemu[0]}" || fail "QEMU has more rights than it should: want $line; it has $(grep "^${line%%:*}" "${qemu[0]}")"
+    done
+    say "QEMU has no privileges"
+}
+
+# ---- The thread
+
+# shellcheck disable=SC2317 # called by the trap
+end() {
+    local code=$?
+    trap - EXIT
+    [[ -z ${manager:-} ]] || { kill "$manager" && wait "$manager"; } 2>/dev/null || true
+    [[ -z ${node:-} ]] || { kill "$node" && wait "$node"; } 2>/dev/null || true
+    exit "$code"
+}
+trap end EXIT
+
+up
+go build -o bin/cuvee-manager ./cmd/cuvee-manager
+setpriv --pdeathsig KILL bin/cuvee-manager --kubeconfig "$KUBECONFIG" --templates tools/smoke/site --own-namespace vms \
+    --metrics-address 0 --health-address 0 >"$work/manager.log" 2>&1 &
+manager=$!
+k apply -f tools/smoke/vm.yaml >/dev/null
+say "the VirtualMachine is applied"
+await "the runner says that the VM runs" vm_says "$(condition Running)" True
+check_unprivileged
+await "the guest has booted, and serves a page" guest_serves
+page
+vm_says '{.status.nodeName}' node1 || fail "the manager does not say which node the VM is on"
+k get vms
+k patch vm hello --type=merge -p '{"spec":{"vm":{"state":"Stopped"}}}' >/dev/null
+await "the pod is gone" pod_gone
+k get events.events.k8s.io -o jsonpath='{range .items[*]}{.reason}{"\n"}{end}' | grep -qx PoweredDown || fail "the guest was not powered down"
+await "the status says that the VM does not run" vm_says "$(condition Running)" False
+k get vms
+kill -0 "$manager" || fail "the manager has ended"
+say "done"
