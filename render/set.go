@@ -181,21 +181,30 @@ func (s *Set) loadContract(ctx *cue.Context, inst *build.Instance) error {
 
 // revisionOf is a digest of the files that an instance and its imports are made of.
 func revisionOf(inst *build.Instance) string {
-	var files []string
-	for _, i := range append([]*build.Instance{inst}, inst.Imports...) {
-		for _, f := range i.Files {
-			text, err := format.Node(f)
-			if err != nil {
-				// A file that was parsed can be printed.
-				panic(err)
-			}
-			files = append(files, path.Base(f.Filename)+"\n"+string(text))
-		}
-	}
-	slices.Sort(files)
+	files := map[string]bool{}
+	addFiles(files, inst, map[*build.Instance]bool{})
 	h := sha256.New()
-	for _, f := range files {
+	for _, f := range sortedKeys(files) {
 		fmt.Fprintln(h, f)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// addFiles adds the files of an instance, and of those that it imports, each with its name.
+func addFiles(files map[string]bool, inst *build.Instance, seen map[*build.Instance]bool) {
+	if seen[inst] {
+		return
+	}
+	seen[inst] = true
+	for _, f := range inst.Files {
+		text, err := format.Node(f)
+		if err != nil {
+			// A file that was parsed can be printed.
+			panic(err)
+		}
+		files[path.Base(f.Filename)+"\n"+string(text)] = true
+	}
+	for _, i := range inst.Imports {
+		addFiles(files, i, seen)
+	}
 }
