@@ -96,7 +96,8 @@ Exit codes: 0 all is well; 1 an input is refused, or the work failed; 2 the comm
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
-	root.AddCommand(newRenderCommand(), newVetCommand(), newRunCommand(), newCRDCommand(), newVersionCommand())
+	root.AddCommand(newRenderCommand(), newVetCommand(), newRunCommand(), newConsoleCommand(), newScreenshotCommand(), newViewerCommand(), newVNCCommand(),
+		newCRDCommand(), newVersionCommand())
 	return root
 }
 

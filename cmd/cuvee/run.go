@@ -108,7 +108,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := host.runtime.identify(identity{Namespace: host.namespace, Name: cfg.Boot.Name}); err != nil {
+	if err := host.runtime.identify(runningVM{
+		identity: identity{Namespace: host.namespace, Name: cfg.Boot.Name}, DataDir: host.dataDir, Display: displayOf(cfg, docs[0]),
+	}); err != nil {
 		return fmt.Errorf("write runtime directory: %w", err)
 	}
 	return f.supervise(cmd, cfg, host.runtimeDir, signals)

@@ -24,7 +24,7 @@ type consoleClient struct {
 func (h *home) console(t *testing.T, name string) *consoleClient {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", h.runtime)
-	socket, err := findConsole(identity{Namespace: "default", Name: name})
+	socket, err := findConsole(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,16 @@ func TestRunConsole(t *testing.T) {
 		t.Errorf("the end is %v", err)
 	}
 	run.ends(t, 0, "")
-	if _, err := findConsole(identity{Namespace: "default", Name: "hello"}); err == nil || !strings.Contains(err.Error(), "no such VM runs here") {
+	if _, err := findConsole("hello"); err == nil || !strings.Contains(err.Error(), "no such VM runs here") {
 		t.Errorf("after the end: %v", err)
 	}
+}
+
+// findConsole is the socket of a VM of this name.
+func findConsole(name string) (string, error) {
+	vm, err := localVM{want: identity{Namespace: "default", Name: name}}.find()
+	if err != nil {
+		return "", err
+	}
+	return vm.socket(), nil
 }
