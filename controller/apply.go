@@ -120,6 +120,7 @@ func (p *pass) refOf(o render.Object) (apiserver.Ref, error) {
 func (p *pass) applyOne(ctx context.Context, t *target) error {
 	switch t.Policy.Mode {
 	case "hold":
+		p.judge(t.ref, t.item)
 		return nil
 	case "create":
 		return p.create(ctx, t)
@@ -147,6 +148,7 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 			return &problem{reason: reasonWaitingForEnd, message: fmt.Sprintf("%s is being deleted; it is made anew when it is gone", t.ref), wait: true}
 		}
 		if covered, err := t.covered(); covered || err != nil {
+			p.judge(t.ref, t.item)
 			return err
 		}
 		if t.item.ClientApplied {
@@ -231,9 +233,11 @@ func (p *pass) learn(t *target, object client.Object) error {
 	}
 	p.note(verb, t.ref)
 	missing, err := managedfields.Missing(managedfields.Entry(object.GetManagedFields(), p.pkg.Owner, t.Policy.Subresource), t.body)
-	if _, learnErr := t.kind.Learn(object); learnErr != nil {
+	item, learnErr := t.kind.Learn(object)
+	if learnErr != nil {
 		return learnErr
 	}
+	p.judge(t.ref, item)
 	if err != nil {
 		return err
 	}
@@ -261,6 +265,7 @@ func whoHas(object client.Object, owner string) string {
 // create makes an object that is not there.
 func (p *pass) create(ctx context.Context, t *target) error {
 	if t.item != nil {
+		p.judge(t.ref, t.item)
 		return nil
 	}
 	p.mark(t)
@@ -277,8 +282,12 @@ func (p *pass) create(ctx context.Context, t *target) error {
 		return writeProblem("create", t.ref, err)
 	}
 	p.note("Created", t.ref)
-	_, err = t.kind.Learn(object)
-	return err
+	item, err := t.kind.Learn(object)
+	if err != nil {
+		return err
+	}
+	p.judge(t.ref, item)
+	return nil
 }
 
 // patch changes fields of an object that is there, and that need not be the custom resource's. The UID keeps the change from
@@ -296,6 +305,7 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 	if t.Policy.Subresource == "" {
 		child(metadata, "annotations")[watch.HashAnnotation] = t.hash
 		if missing, err := managedfields.Missing(orEmpty(t.item.Fields()), t.body); err != nil || missing == "" && t.item.Hash == t.hash {
+			p.judge(t.ref, t.item)
 			return err
 		}
 	}

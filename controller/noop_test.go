@@ -1,10 +1,6 @@
 package controller_test
 
-import (
-	"testing"
-
-	"github.com/cuvee-vm/cuvee/controller"
-)
+import "testing"
 
 // Over an unchanged world an engine writes nothing: neither the one that made it, nor one that starts anew.
 func TestNoWrites(t *testing.T) {
@@ -19,7 +15,7 @@ func TestNoWrites(t *testing.T) {
 	}
 	c.stop()
 	mark := c.mark()
-	c.start(controller.Fixed{vmPackage(t)})
+	c.start(one(vmPackage(t)))
 	// What it writes for another VM proves that it has gone through the others.
 	c.create(vmManifest, "z")
 	c.waitFor("z", "Reconciling", "False", "")

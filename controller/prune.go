@@ -31,7 +31,10 @@ func (p *pass) removeOwned(ctx context.Context, chosen func(apiserver.Ref, *watc
 	var problems []*problem
 	for _, kind := range p.watches.Kinds() {
 		for _, i := range kind.Owned(p.item.UID) {
-			ref := apiserver.Ref{GroupVersionKind: kind.GroupVersionKind, Namespace: i.Namespace, Name: i.Name}
+			ref := refOfItem(kind, i)
+			if p.judged[ref] == nil {
+				p.judge(ref, i)
+			}
 			if i.Keep || i.Deleting || !chosen(ref, i) {
 				continue
 			}

@@ -44,6 +44,8 @@ type pass struct {
 	// resource is the custom resource, with its status.
 	resource map[string]any
 	result   *render.Result
+	// judged are the custom resource's objects as this pass has found or left them.
+	judged map[apiserver.Ref]*watch.Item
 	// did is what was written, for an Event.
 	did []string
 }
@@ -110,7 +112,7 @@ func (k *kindController) load(ref types.NamespacedName) (*pass, error) {
 		}
 		return nil, nil
 	}
-	p := &pass{kindController: k, pkg: k.pkg.Load(), ref: ref, item: item, state: st}
+	p := &pass{kindController: k, pkg: k.pkg.Load(), ref: ref, item: item, state: st, judged: map[apiserver.Ref]*watch.Item{}}
 	var err error
 	p.resource, err = item.Object()
 	return p, err
@@ -172,29 +174,50 @@ func (p *pass) inputDigest(observed map[string][]map[string]any) ([sha256.Size]b
 
 // objectsDigest stands for the state of all objects that were made or changed for the custom resource.
 func (p *pass) objectsDigest() [sha256.Size]byte {
-	var lines []string
-	add := func(kind *watch.Kind, i *watch.Item) {
-		var b strings.Builder
-		b.WriteString(kind.Kind + " " + i.Ref().String() + " ")
-		i.WriteOwned(&b)
-		lines = append(lines, b.String())
-	}
+	items := map[apiserver.Ref]*watch.Item{}
 	for _, kind := range p.watches.Kinds() {
 		for _, i := range kind.Owned(p.item.UID) {
-			add(kind, i)
+			items[refOfItem(kind, i)] = i
 		}
 	}
 	for _, ref := range p.state.patched {
 		if kind := p.watches.Kind(ref.GroupVersionKind); kind != nil {
 			if i := kind.Get(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}); i != nil {
-				add(kind, i)
+				items[ref] = i
 			}
 		}
+	}
+	return p.digestOf(items)
+}
+
+// judgedDigest is objectsDigest as it was when this pass looked at each object. What has changed since is for the next pass.
+func (p *pass) judgedDigest() [sha256.Size]byte {
+	return p.digestOf(p.judged)
+}
+
+func (p *pass) digestOf(items map[apiserver.Ref]*watch.Item) [sha256.Size]byte {
+	var lines []string
+	for ref, i := range items {
+		var b strings.Builder
+		b.WriteString(ref.String() + " ")
+		i.WriteOwned(&b)
+		lines = append(lines, b.String())
 	}
 	slices.Sort(lines)
 	// The finalizer is ours, too.
 	lines = append(lines, string(p.item.Fields()))
 	return sha256.Sum256([]byte(strings.Join(lines, "")))
+}
+
+// judge remembers an object as it was found, or left, if it is one of the custom resource's.
+func (p *pass) judge(ref apiserver.Ref, i *watch.Item) {
+	if i != nil && (i.Owner == p.item.UID || slices.Contains(p.state.patched, ref)) {
+		p.judged[ref] = i
+	}
+}
+
+func refOfItem(kind *watch.Kind, i *watch.Item) apiserver.Ref {
+	return apiserver.Ref{GroupVersionKind: kind.GroupVersionKind, Namespace: i.Namespace, Name: i.Name}
 }
 
 // input is what to render.
@@ -274,7 +297,7 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 	}
 	pr := problemOf(err)
 	if err == nil {
-		p.state.objects = p.objectsDigest()
+		p.state.objects = p.judgedDigest()
 		p.state.complete = true
 		return p.rest(), nil
 	}

@@ -85,7 +85,7 @@ func newNamespace(t *testing.T) *cluster {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := newNamespace(t)
-	c.start(controller.Fixed{vmPackage(t)})
+	c.start(one(vmPackage(t)))
 	return c
 }
 
@@ -102,6 +102,9 @@ func vmPackage(t *testing.T) controller.Package {
 	}
 	return *loaded
 }
+
+// one is a source of one package.
+func one(p controller.Package) controller.Source { return controller.Fixed{p} }
 
 // start starts an engine, which ends with the test or by c.stop.
 func (c *cluster) start(packages controller.Source) *controller.Engine {

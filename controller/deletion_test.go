@@ -1,0 +1,45 @@
+package controller_test
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// podManifest is what the StatefulSet's controller would make.
+const podManifest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: %s-0, labels: {app.kubernetes.io/name: vm-runner, app.kubernetes.io/instance: %[1]s}}
+spec: {terminationGracePeriodSeconds: 0, containers: [{name: %[1]s, image: x}]}
+`
+
+// A VM that is deleted stays until its pod is gone; then it goes, and its claims stay.
+func TestDeletion(t *testing.T) {
+	c := newCluster(t)
+	vm := c.create(vmManifest, "web")
+	c.waitFor("web", "Reconciling", "False", "")
+	pod := c.create(podManifest, "web")
+	c.quiet()
+	c.must(api.Delete(t.Context(), vm))
+	c.eventually(func() string {
+		if at(c.get("apps/v1", "StatefulSet", "web"), "spec", "replicas") != int64(0) {
+			return "the VM is not stopped"
+		}
+		return ""
+	})
+	c.quiet()
+	if c.vm("web") == nil {
+		t.Fatal("the VM has gone before its pod")
+	}
+	c.must(api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	c.eventually(func() string {
+		if c.vm("web") != nil {
+			return "the VM is still there"
+		}
+		return ""
+	})
+	if c.get("v1", "PersistentVolumeClaim", "system-disk-web-0") == nil {
+		t.Error("the claim was removed")
+	}
+}

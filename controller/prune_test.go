@@ -1,0 +1,57 @@
+package controller_test
+
+import "testing"
+
+const withCloudInit = `{"spec":{"cloudInit":{"userData":{"hostname":"x"}}}}`
+
+// What is rendered no more is removed; claims and what users made stay.
+func TestPrune(t *testing.T) {
+	c := newCluster(t)
+	c.create(vmManifest, "web")
+	c.patchVM("web", withCloudInit)
+	c.eventually(func() string {
+		if c.get("v1", "Secret", "web-cloud-init") == nil {
+			return "no Secret for cloud-init"
+		}
+		return ""
+	})
+	// A user's Secret and claim, with all labels of the VM's but the owner's.
+	c.create(`{apiVersion: v1, kind: Secret, metadata: {name: web-user, labels: {app.kubernetes.io/name: vm-runner, app.kubernetes.io/instance: web, app.kubernetes.io/managed-by: vm-operator}}}`)
+
+	c.patchVM("web", `{"spec":{"cloudInit":null,"vm":{"disks":[]}}}`)
+	c.eventually(func() string {
+		if c.get("v1", "Secret", "web-cloud-init") != nil {
+			return "the Secret for cloud-init is still there"
+		}
+		return ""
+	})
+	c.quiet()
+	if c.get("v1", "PersistentVolumeClaim", "system-disk-web-0") == nil {
+		t.Error("a claim was removed")
+	}
+	if c.get("v1", "Secret", "web-user") == nil {
+		t.Error("a user's Secret was removed")
+	}
+}
+
+// A manager that ended before it had pruned leaves nothing behind: the next one does.
+func TestPruneAfterRestart(t *testing.T) {
+	c := newCluster(t)
+	c.create(vmManifest, "web")
+	c.patchVM("web", withCloudInit)
+	c.eventually(func() string {
+		if c.get("v1", "Secret", "web-cloud-init") == nil {
+			return "no Secret for cloud-init"
+		}
+		return ""
+	})
+	c.stop()
+	c.patchVM("web", `{"spec":{"cloudInit":null}}`)
+	c.start(one(vmPackage(t)))
+	c.eventually(func() string {
+		if c.get("v1", "Secret", "web-cloud-init") != nil {
+			return "the Secret for cloud-init is still there"
+		}
+		return ""
+	})
+}
