@@ -219,10 +219,12 @@ func (m *machine) floods() {
 	runtime.ReadMemStats(&before)
 	m.typeIn("kill $vmop; yes '220 Hello' >$(port org.jdrupes.vmop_agent.0) & cat /dev/zero >$(port org.qemu.guest_agent.0) &\n")
 	m.waitFor("the guest's agent is there, but does not answer", func(s runner.Status) bool { return s.Agent == runner.AgentSilent })
-	for range 20 {
+	asked := 0
+	m.until("QEMU has answered often", func() bool {
 		m.execute("query-status", nil, nil)
-		time.Sleep(50 * time.Millisecond)
-	}
+		asked++
+		return asked == 200
+	})
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {

@@ -222,7 +222,7 @@ const shutDownTimeout = 4 * time.Second
 
 // shutDown asks the guest, through its agent, to shut down, and tells whether the agent has taken that.
 func (g *guestAgent) shutDown(ctx context.Context, left time.Duration) bool {
-	if status, _ := g.report.status.get(); status.Agent != AgentAnswers {
+	if status, _ := g.report.status.get(); status.Agent != AgentAnswers || left <= 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left, shutDownTimeout))

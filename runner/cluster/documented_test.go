@@ -3,6 +3,7 @@ package cluster
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -161,6 +162,37 @@ func TestConditionsAreDocumented(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("conditions (-docs +code):\n%s", diff)
+	}
+}
+
+// The document has the reason of each event that is no change of state: the texts of the source, as there is no other list of them.
+func TestEventsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/status.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := filepath.Glob("../*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range sources {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`event\((?:true|false), "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+			found++
+			if !strings.Contains(string(text), "`"+m[1]+"`") {
+				t.Errorf("%s: event %s is not documented", name, m[1])
+			}
+		}
+	}
+	if found < 13 {
+		t.Errorf("found %d events in the source", found)
 	}
 }
 

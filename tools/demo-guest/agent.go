@@ -141,33 +141,32 @@ func libraries(contents tree, program []byte) ([]library, error) {
 		}
 	}
 	var all []library
-	next := [][]byte{program}
-	names := []string{path.Base(interpreter)}
-	for len(next) > 0 || len(names) > 0 {
-		for _, content := range next {
-			f, err := elf.NewFile(bytes.NewReader(content))
-			if err != nil {
-				return nil, err
-			}
-			needed, err := f.ImportedLibraries()
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, needed...)
+	// add adds what a program or library needs, and what that needs.
+	var add func(content []byte) error
+	take := func(name string) error {
+		if slices.ContainsFunc(all, func(l library) bool { return l.name == name }) {
+			return nil
 		}
-		next = nil
-		for _, name := range names {
-			if slices.ContainsFunc(all, func(l library) bool { return l.name == name }) {
-				continue
-			}
-			content, ok := byName[name]
-			if !ok {
-				return nil, fmt.Errorf("no library %s in the packages", name)
-			}
-			all = append(all, library{name, content})
-			next = append(next, content)
+		content, ok := byName[name]
+		if !ok {
+			return fmt.Errorf("no library %s in the packages", name)
 		}
-		names = nil
+		all = append(all, library{name, content})
+		return add(content)
 	}
-	return all, nil
+	add = func(content []byte) error {
+		f, err := elf.NewFile(bytes.NewReader(content))
+		if err != nil {
+			return err
+		}
+		needed, err := f.ImportedLibraries()
+		for i := 0; i < len(needed) && err == nil; i++ {
+			err = take(needed[i])
+		}
+		return err
+	}
+	if err := take(path.Base(interpreter)); err != nil {
+		return nil, err
+	}
+	return all, add(program)
 }
