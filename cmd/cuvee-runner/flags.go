@@ -25,6 +25,8 @@ type options struct {
 	config      string
 	credentials string
 	listen      string
+	console     string
+	consoleDir  string
 	level       slog.Level
 	version     bool
 }
@@ -60,6 +62,8 @@ func parse(args []string, out io.Writer) (*options, error) {
 	flags.StringVarP(&o.config, "config", "c", "/etc/opt/vmrunner/config.json", "the VM's configuration, which is followed")
 	flags.StringVar(&o.credentials, "credentials", cluster.CredentialsDir, "the directory with the service account's token and ca.crt")
 	flags.StringVar(&o.listen, "listen", ":9477", "where /healthz, /readyz and /metrics are served; another port is used if this one is taken; empty for nowhere")
+	flags.StringVar(&o.console, "console-listen", "", "where the VM's consoles are served over HTTPS, such as :9478; another port is used if this one is taken; empty for nowhere")
+	flags.StringVar(&o.consoleDir, "console-dir", "/etc/opt/vmrunner/console", "the directory with the consoles' token, tls.crt and tls.key, which are followed")
 	flags.TextVar(&o.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	flags.BoolVar(&o.version, "version", false, "print the version and the format of configurations")
 	if err := flags.Parse(args); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/cuvee-vm/cuvee/runner"
 	"github.com/cuvee-vm/cuvee/runner/endpoint"
 	"github.com/cuvee-vm/cuvee/runner/kvm"
+	"github.com/cuvee-vm/cuvee/runner/serial"
 )
 
 // leastRun is how long a VM shall have run before it is started again, so that a guest that shuts down at once is no busy loop.
@@ -26,6 +27,8 @@ type machine struct {
 	end   func()
 	force <-chan struct{}
 
+	// serial outlives the VM's runs.
+	serial *serial.Port
 	newest atomic.Pointer[runner.Config]
 	vm     atomic.Pointer[runner.VM]
 
@@ -40,6 +43,7 @@ func newMachine(first *runner.Config, changes <-chan *runner.Config, log *slog.L
 	m := &machine{
 		log: log.With("vm", first.Boot.Name), vmLog: log, changes: changes,
 		force: force, end: sync.OnceFunc(func() { close(force) }),
+		serial: serial.New(serial.DefaultSize),
 	}
 	m.newest.Store(first)
 	m.renew()
@@ -56,6 +60,7 @@ func (m *machine) renew() {
 		Configs:  m.changed,
 		Force:    m.force,
 		ProbeKVM: m.probeKVM,
+		Serial:   m.serial,
 	}))
 }
 

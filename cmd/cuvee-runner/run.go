@@ -56,6 +56,11 @@ func (o *options) run(log *slog.Logger) (int, error) {
 		return runner.ExitFailed, err
 	}
 	defer stop()
+	stopConsole, err := o.serveConsole(m)
+	if err != nil {
+		return runner.ExitFailed, err
+	}
+	defer stopConsole()
 
 	where, err := newPlace(o.credentials, first)
 	switch {

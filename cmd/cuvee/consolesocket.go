@@ -32,7 +32,7 @@ func serveConsole(dir string, log *slog.Logger) (*consoleSocket, func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := server.Serve(ctx, l); err != nil {
+		if err := server.Serve(ctx, l, nil); err != nil {
 			log.Warn("the console is not served any more", "error", err)
 		}
 	}()

@@ -6,6 +6,8 @@ package consoleserver
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -135,8 +137,8 @@ const (
 	maxHeader      = 16 << 10
 )
 
-// Serve serves until the context ends, and the last client has been told so.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+// Serve serves until the context ends, and the last client has been told so; over TLS if there is a configuration for that.
+func (s *Server) Serve(ctx context.Context, l net.Listener, config *tls.Config) error {
 	clients, end := context.WithCancel(ctx)
 	defer end()
 	var running sync.WaitGroup
@@ -159,11 +161,15 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	err := server.Serve(door.watch(l))
+	l = door.watch(l)
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	err := server.Serve(l)
 	end()
 	running.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
-	return err
+	return fmt.Errorf("serve consoles: %w", err)
 }

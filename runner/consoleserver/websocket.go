@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -87,22 +88,19 @@ func (c *client) run(ctx context.Context, jobs ...func(context.Context) error) e
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan error, len(jobs)+1)
+	var running sync.WaitGroup
 	for _, job := range append(jobs, c.keepAlive) {
-		go func() { ended <- job(ctx) }()
+		running.Go(func() { ended <- job(ctx) })
 	}
 	var first error
-	left := len(jobs) + 1
 	select {
 	case first = <-ended:
-		left--
 	case <-ctx.Done():
 		first = errEnding
 	}
 	c.end(first)
 	cancel(first)
-	for range left {
-		_ = <-ended
-	}
+	running.Wait()
 	return first
 }
 

@@ -81,7 +81,7 @@ func Listen(ctx context.Context, address string, log *slog.Logger) (net.Listener
 	if freeErr != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	log.Warn("cannot listen at the address for metrics, another port is used", "error", err, "address", free.Addr().String())
+	log.Warn("cannot listen at the address, another port is used", "error", err, "address", free.Addr().String())
 	return free, nil
 }
 
