@@ -34,6 +34,19 @@ type Engine struct {
 	Now string `json:"now,omitempty"`
 	// Random is a new random text of 128 bits.
 	Random string `json:"random,omitempty"`
+	// Generated are the certificates that are to be stored now, by their key in [Result.Generate]: tls.crt, tls.key and ca.crt, base64.
+	Generated map[string]map[string]string `json:"generated,omitempty"`
+}
+
+// Generate says which certificate a Secret has to have.
+type Generate struct {
+	// Secret is its name, in the custom resource's namespace.
+	Secret string `json:"secret"`
+	// DNSNames are what the certificate is for.
+	DNSNames []string `json:"dnsNames"`
+	// ValidFor and RenewBefore are Go durations: how long it is valid, and how long before its end there is another one.
+	ValidFor    string `json:"validFor"`
+	RenewBefore string `json:"renewBefore"`
 }
 
 // Lookup says which objects of the cluster the templates want to see.
@@ -79,6 +92,8 @@ type Result struct {
 	Objects []Object
 	// Observe says what the templates want to see of the cluster, by key.
 	Observe map[string]Lookup
+	// Generate says which certificates have to be there, by key.
+	Generate map[string]Generate
 	// Status is the manager's part of the status, as JSON.
 	Status []byte
 	// Conditions are the manager's conditions, by type.
@@ -157,6 +172,17 @@ func (s *Set) fill(clean map[string]any, in Input) cue.Value {
 				engine[k] = v
 			}
 		}
+		if len(in.Engine.Generated) > 0 {
+			generated := map[string]any{}
+			for k, pair := range in.Engine.Generated {
+				files := map[string]any{}
+				for name, data := range pair {
+					files[name] = data
+				}
+				generated[k] = files
+			}
+			engine["generated"] = generated
+		}
 		values["engine"] = engine
 	}
 	for k, v := range in.Values {
@@ -209,6 +235,11 @@ func (s *Set) result(root cue.Value) (*Result, error) {
 	}
 	for path, to := range map[string]any{"observe": &r.Observe, "conditions": &r.Conditions, "metrics": &r.Metrics, "done": &r.Done} {
 		if err := decode(root, path, to); err != nil {
+			return nil, err
+		}
+	}
+	if root.LookupPath(cue.ParsePath("generate")).Exists() {
+		if err := decode(root, "generate", &r.Generate); err != nil {
 			return nil, err
 		}
 	}

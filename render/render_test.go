@@ -2,6 +2,9 @@ package render_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"sync"
@@ -110,7 +113,13 @@ func TestEngineReachesTheResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := manifests(t, r)
-	for _, want := range []string{"cuvee-vm.github.io/instance-id: v4711", "display-password: c2VjcmV0", `"generation": 12,`} {
+	derived := func(purpose string) string {
+		sum := sha256.Sum256([]byte(purpose + "/secret"))
+		return base64.StdEncoding.EncodeToString([]byte(hex.EncodeToString(sum[:16])))
+	}
+	for _, want := range []string{
+		"cuvee-vm.github.io/instance-id: v4711", "display-password: " + derived("display-password"), "token: " + derived("console-token"), `"generation": 12,`,
+	} {
 		if !bytes.Contains([]byte(text), []byte(want)) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
