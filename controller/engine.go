@@ -17,22 +17,12 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/cuvee-vm/cuvee/controller/apiserver"
+	"github.com/cuvee-vm/cuvee/controller/templateset"
 	"github.com/cuvee-vm/cuvee/controller/watch"
-	"github.com/cuvee-vm/cuvee/render"
 )
 
 // Package is a template package: the templates of one kind.
-type Package struct {
-	// Name is that of its directory, for example vm.
-	Name string
-	// Owner is the field manager of everything that is made with it. It never changes: two packages under one name
-	// would erase each other's fields.
-	Owner string
-	// Set are the templates.
-	Set *render.Set
-	// Revision changes with the templates.
-	Revision string
-}
+type Package = templateset.Package
 
 // Source has the template packages of now.
 type Source interface {
@@ -70,6 +60,9 @@ type Engine struct {
 	clients watch.Clients
 	metrics *metrics
 
+	// started is closed when there are controllers to ask.
+	started chan struct{}
+
 	mu      sync.Mutex
 	running map[string]*kindController
 }
@@ -94,7 +87,7 @@ func New(o Options) (*Engine, error) {
 		o.Workers = 4
 	}
 	return &Engine{
-		options: o, api: api, metrics: newMetrics(), running: map[string]*kindController{},
+		options: o, api: api, metrics: newMetrics(), started: make(chan struct{}), running: map[string]*kindController{},
 		clients: watch.Clients{Metadata: md, Dynamic: dyn, Mapper: o.Mapper},
 	}, nil
 }
@@ -122,8 +115,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	timer := time.NewTicker(retry)
 	defer timer.Stop()
-	for {
-		e.update(ctx)
+	e.update(ctx)
+	close(e.started)
+	for ; ; e.update(ctx) {
 		select {
 		case <-ctx.Done():
 			e.stop()
