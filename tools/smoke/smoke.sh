@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 
 patience=600 # seconds for each thing that is waited for
 work=.cache/smoke
-kubectl=$KUBEBUILDER_ASSETS/kubectl
+kubectl=${KUBEBUILDER_ASSETS:?is not set: run make smoke, or set it to what make kube prints}/kubectl
 
 say() { printf '%5ds  %s\n' "$SECONDS" "$*"; }
 fail() {
