@@ -45,11 +45,12 @@ await() { # WHAT COMMAND...: until the command succeeds
 up() {
     local guest=.cache/demo/guest.raw image dir
     mkdir -p "$(dirname "$guest")"
-    go run ./tools/demo-guest -o "$guest"
+    go run ./tools/demo-guest -o "$guest" -agent "${guest%/*}/agent.cpio"
     image=$(tools/kube-node/runner-image.sh cuvee.test/cuvee-runner:smoke)
     rm -rf "$work"
-    mkdir -p "$work"/{disk,data,images}
+    mkdir -p "$work"/{disk,agent,data,images}
     cp --sparse=always "$guest" "$work/disk/disk.img"
+    cp "${guest%/*}/agent.cpio" "$work/agent/disk.img"
 
     # The node ends with our end of its input.
     coproc NODE { exec tools/kube-node/node.sh "$work/node" "$image"; }
@@ -117,6 +118,7 @@ await "the runner says that the VM runs" vm_says "$(condition Running)" True
 check_unprivileged
 await "the guest has booted, and serves a page" guest_serves
 page
+await "the runner says that the guest has booted, as its agent answers" vm_says "$(condition Booted)" True
 vm_says '{.status.nodeName}' node1 || fail "the manager does not say which node the VM is on"
 k get vms
 k patch vm hello --type=merge -p '{"spec":{"vm":{"state":"Stopped"}}}' >/dev/null
