@@ -2,15 +2,28 @@ package vmopagent
 
 import (
 	"cmp"
-	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// validUser is what an agent can be told: its shells see the name as a word, and useradd as an argument.
-var validUser = regexp.MustCompile(`^[\p{L}\p{N}_][\p{L}\p{N}_.@+\\-]{0,63}$`)
+// maxUser is the length of the longest name of a user, in characters.
+const maxUser = 64
 
 // ValidUser tells whether a name can be that of a user to log in: letters, digits, _ . @ + \ and -, at most 64, no punctuation
-// but _ in front. It is what schema/ says of spec.vm.display.loggedInUser.
-func ValidUser(name string) bool { return validUser.MatchString(name) }
+// but _ in front. An agent's shells see the name as a word, and useradd as an argument. It is what schema/ says of
+// spec.vm.display.loggedInUser. No regular expression: with \p{L} in it, one takes 2.5 MiB and milliseconds of each start.
+func ValidUser(name string) bool {
+	for i, r := range name {
+		switch {
+		case unicode.In(r, unicode.L, unicode.N), r == '_':
+		case i > 0 && strings.ContainsRune(`.@+\-`, r):
+		default:
+			return false
+		}
+	}
+	return name != "" && utf8.RuneCountInString(name) <= maxUser
+}
 
 // State is what is known of an agent and of the user in the guest.
 type State struct {
