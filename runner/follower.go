@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cuvee-vm/cuvee/runner/qmp"
 )
 
-// setting is one field of a config's live part, and how a VM is brought to it. Settings are used by one
-// goroutine, and remember what they did.
+// setting is one field of a config's live part, and how a VM is brought to it. A setting is used by one goroutine
+// at a time, and remembers what it did; others may be applied at the same time.
 type setting interface {
 	// apply makes the VM comply, as far as it does not. What has to be waited for is a waiting error: apply does not wait.
 	apply(ctx context.Context, live *Live) error
@@ -87,6 +88,7 @@ func (f *follower) take(ctx context.Context, live *Live) {
 	if live == f.live {
 		return
 	}
+	isFirst := f.live == nil
 	f.live = live
 	for _, p := range live.paths() {
 		if !slices.ContainsFunc(f.fields, func(d *field) bool { return d.path == p }) {
@@ -96,7 +98,11 @@ func (f *follower) take(ctx context.Context, live *Live) {
 	for _, d := range f.fields {
 		d.delay = 0
 	}
-	f.applyWhere(ctx, func(d *field) bool { return !f.putOff(d) })
+	if isFirst {
+		f.applyTogether(ctx)
+	} else {
+		f.applyWhere(ctx, func(d *field) bool { return !f.putOff(d) })
+	}
 	if ctx.Err() == nil {
 		// What the status says is about this config from now on: each field was tried once.
 		f.report.observed(live.Generation)
@@ -124,8 +130,32 @@ func (f *follower) applyWhere(ctx context.Context, condition func(*field) bool) 
 	}
 }
 
+// applyTogether applies all fields that a start waits for, each as if it were alone: QEMU has its next command before the
+// reply to the last one is read.
+func (f *follower) applyTogether(ctx context.Context) {
+	var now []*field
+	for _, d := range f.fields {
+		if !f.putOff(d) {
+			now = append(now, d)
+		}
+	}
+	errs := make([]error, len(now))
+	var all sync.WaitGroup
+	for i, d := range now {
+		all.Go(func() { errs[i] = d.setting.apply(ctx, f.live) })
+	}
+	all.Wait()
+	for i, d := range now {
+		f.applied(ctx, d, errs[i])
+	}
+}
+
 func (f *follower) apply(ctx context.Context, d *field) {
-	err := d.setting.apply(ctx, f.live)
+	f.applied(ctx, d, d.setting.apply(ctx, f.live))
+}
+
+// applied takes up what became of a field: what is told of it, and when it is applied again.
+func (f *follower) applied(ctx context.Context, d *field, err error) {
 	if ctx.Err() != nil {
 		return
 	}

@@ -27,6 +27,17 @@ func (v *vm) prepare(ctx context.Context) error {
 	if err := boot.User.own(boot.DataDir, boot.RuntimeDir); err != nil {
 		return err
 	}
+	// It waits for the host's disk most of the time, and nothing else that is prepared depends on it.
+	noCloud := v.beginNoCloud()
+	if err := v.prepareOthers(ctx); err != nil {
+		return err
+	}
+	return <-noCloud
+}
+
+// prepareOthers makes what QEMU needs besides the cloud-init disk.
+func (v *vm) prepareOthers(ctx context.Context) error {
+	boot := v.cfg.Boot
 	for _, image := range boot.Images {
 		if image.Size == 0 {
 			newest, _ := v.newest.get()
@@ -36,6 +47,7 @@ func (v *vm) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
 	if v.program, err = findBinary("QEMU", "qemu-system-x86", boot.Binaries...); err != nil {
 		return err
 	}
@@ -43,9 +55,6 @@ func (v *vm) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := v.makeFirmwareVars(); err != nil {
-		return err
-	}
-	if err := v.makeNoCloud(); err != nil {
 		return err
 	}
 	if err := v.startTPM(); err != nil {
@@ -71,7 +80,24 @@ func (v *vm) openFDs() error {
 	return nil
 }
 
-// makeNoCloud makes the cloud-init disk, which is removed again at the end: it may hold secrets.
+// beginNoCloud begins to make the cloud-init disk; the channel tells how that ended. The disk is removed again at the end: it
+// may hold secrets.
+func (v *vm) beginNoCloud() <-chan error {
+	result, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		result <- v.makeNoCloud()
+	}()
+	v.onCleanup(func() {
+		<-done
+		if n := v.cfg.Boot.NoCloud; n != nil {
+			os.Remove(n.Image)
+		}
+	})
+	return result
+}
+
+// makeNoCloud makes the cloud-init disk.
 func (v *vm) makeNoCloud() error {
 	n := v.cfg.Boot.NoCloud
 	if n == nil {
@@ -90,7 +116,6 @@ func (v *vm) makeNoCloud() error {
 	if err := nocloud.Write(n.Image, files); err != nil {
 		return err
 	}
-	v.onCleanup(func() { os.Remove(n.Image) })
 	return v.cfg.Boot.User.own(n.Image)
 }
 
