@@ -12,7 +12,7 @@ MODULES = $(shell find . -name .cache -prune -o -path ./tools/kube -prune -o -na
 	[ -z "$$(find "$$dir" -name '*.go' -print -quit)" ] || echo "$$dir"; done)
 
 # Where goroutines meet, and a data race could be.
-RACE = ./render/... ./runner/qmp/... ./runner/cluster/... ./runner/endpoint/... ./runner/guestagent ./runner/vmopagent ./cmd/cuvee-runner ./controller/templateset
+RACE = ./render/... ./runner/qmp/... ./runner/cluster/... ./runner/endpoint/... ./runner/serial ./runner/consoleserver ./runner/guestagent ./runner/vmopagent ./cmd/cuvee-runner ./controller/templateset
 
 # What the programs say they are: the newest tag and the commit.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
