@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 
 patience=600 # seconds for each thing that is waited for
 work=.cache/smoke
+console=hello.vms.vm.cuvee-vm.github.io # the name in the console's certificate
 kubectl=${KUBEBUILDER_ASSETS:?is not set: run make smoke, or set it to what make kube prints}/kubectl
 
 say() { printf '%5ds  %s\n' "$SECONDS" "$*"; }
@@ -65,6 +66,13 @@ up() {
     say "a cluster of one node, with what Cuvee needs in it"
 }
 
+# A certificate for the VM's console, as a site may bring one.
+make_certificate() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=hello -addext "subjectAltName=DNS:$console" \
+        -keyout "$work/tls.key" -out "$work/tls.crt" 2>/dev/null
+    k create secret generic hello-console-tls --from-file="$work/tls.crt" --from-file="$work/tls.key" --from-file=ca.crt="$work/tls.crt" >/dev/null
+}
+
 # ---- The checks
 
 # vm_says JSONPATH VALUE: does the status say so?
@@ -78,6 +86,29 @@ page() { "$kubectl" get --raw /api/v1/namespaces/vms/pods/hello-0:8080/proxy/ind
 guest_serves() { [[ $(page) == "hello from hello, Linux "* ]]; }
 
 pod_gone() { [[ -z $(k get pods -o name) ]]; }
+
+# What the guest wrote to its serial port, as the console in its pod has it.
+read_console() {
+    local line out port forward
+    (
+        umask 077
+        echo "Authorization: Bearer $(k get secret hello-console-token -o jsonpath='{.data.token}' | base64 -d)" >"$work/header"
+    )
+    exec {out}< <(exec setpriv --pdeathsig KILL "$kubectl" -n vms port-forward pod/hello-0 :9478)
+    forward=$!
+    read -r -u "$out" line || fail "the console's port is not forwarded"
+    port=$(sed -n 's/^Forwarding from 127.0.0.1:\([0-9]*\) .*/\1/p' <<<"$line")
+    curl -sS --fail --max-time 60 --cacert "$work/tls.crt" --resolve "$console:$port:127.0.0.1" -H "@$work/header" \
+        -o "$work/console.log" "https://$console:$port/console/serial/log" || fail "the console does not answer"
+    if curl -s --fail --max-time 60 --cacert "$work/tls.crt" --resolve "$console:$port:127.0.0.1" "https://$console:$port/console/serial/log"; then
+        fail "the console answers without the token"
+    fi
+    kill "$forward"
+    wait "$forward" 2>/dev/null || true
+    tr -d '\r' <"$work/console.log" | grep -x -e 'Cuvee demo guest.*' -e 'hostname: .*' -e 'cuvee-demo: ready' | sed 's/^/        | /'
+    grep -q 'cuvee-demo: ready' "$work/console.log" || fail "the guest is not ready on its console"
+    say "the console shows what the guest wrote"
+}
 
 # QEMU is a process of this machine, too: what the kernel says about it counts.
 check_unprivileged() {
@@ -112,6 +143,7 @@ go build -o bin/cuvee-manager ./cmd/cuvee-manager
 setpriv --pdeathsig KILL bin/cuvee-manager --kubeconfig "$KUBECONFIG" --templates tools/smoke/site --own-namespace vms \
     --metrics-address 0 --health-address 0 >"$work/manager.log" 2>&1 &
 manager=$!
+make_certificate
 k apply -f tools/smoke/vm.yaml >/dev/null
 say "the VirtualMachine is applied"
 await "the runner says that the VM runs" vm_says "$(condition Running)" True
@@ -119,6 +151,7 @@ check_unprivileged
 await "the guest has booted, and serves a page" guest_serves
 page
 await "the runner says that the guest has booted, as its agent answers" vm_says "$(condition Booted)" True
+read_console
 vm_says '{.status.nodeName}' node1 || fail "the manager does not say which node the VM is on"
 k get vms
 k patch vm hello --type=merge -p '{"spec":{"vm":{"state":"Stopped"}}}' >/dev/null
