@@ -31,6 +31,8 @@ type SerialOptions struct {
 type Serial struct {
 	conn *websocket.Conn
 	at   Place
+	// gap is how much of the output was lost before this connection, until it is told.
+	gap int64
 }
 
 // Notice is something that the server tells.
@@ -89,6 +91,9 @@ func (e *Endpoint) Serial(ctx context.Context, o SerialOptions) (*Serial, error)
 		_ = conn.CloseNow()
 		return nil, fmt.Errorf("connect to the console: %w", err)
 	}
+	if o.From != nil && o.From.Stream == s.at.Stream {
+		s.gap = s.at.Position - o.From.Position
+	}
 	return s, nil
 }
 
@@ -111,6 +116,10 @@ func (s *Serial) Place() Place { return s.at }
 
 // Read returns the next message. Messages that this client does not know are left out.
 func (s *Serial) Read(ctx context.Context) (Message, error) {
+	if lost := s.gap; lost > 0 {
+		s.gap = 0
+		return Message{Notice: NoticeLost, Bytes: lost}, nil
+	}
 	for {
 		kind, data, err := s.conn.Read(ctx)
 		if err != nil {
