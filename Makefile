@@ -61,6 +61,12 @@ test-long: ## Start, change and stop VMs again and again, and look for leaks; ta
 	@tools/need.sh test
 	@go test -tags long -count=1 -timeout 60m -v $(TESTFLAGS) ./runner -run '^TestLong'
 
+.PHONY: test-guest
+test-guest: ## Boot a whole Debian, which it builds, and look at it from inside and outside; takes root and minutes
+	@tools/need.sh test test-guest
+	@tools/debian-guest/build.sh
+	@go test -tags guest -count=1 -timeout 30m $(TESTFLAGS) ./cmd/cuvee -run '^TestGuest$$'
+
 .PHONY: bench-render
 bench-render: ## Measure rendering; prints lines of "figure NAME VALUE UNIT"
 	@tools/need.sh test
@@ -70,6 +76,11 @@ bench-render: ## Measure rendering; prints lines of "figure NAME VALUE UNIT"
 bench-runner: ## Measure the runner and what it runs; prints lines of "figure NAME VALUE UNIT"
 	@tools/need.sh test
 	@./bench/runner.sh
+
+.PHONY: bench-guest
+bench-guest: ## Measure the boot of a whole Debian; takes root and minutes; prints lines of "figure NAME VALUE UNIT"
+	@tools/need.sh test test-guest
+	@./bench/guest.sh
 
 .PHONY: bench-libvirt
 bench-libvirt: ## Measure the start of a VM against libvirt, which it installs; takes root

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs and this machine lacks.
 #
-#   tools/need.sh demo|test|smoke|check|bench-libvirt ...
+#   tools/need.sh demo|test|test-guest|smoke|check|bench-libvirt ...
 #
 # What counts is whether the program or file is there, not which package it came from, so that a machine
 # with a QEMU of its own is left alone. It says nothing when there is nothing to do.
@@ -25,6 +25,11 @@ test            | swtpm_setup                        | swtpm-tools      | prepar
 demo test       | /etc/ssl/certs/ca-certificates.crt | ca-certificates  | trusts the servers that Go modules come from
 test            | gcc                                | gcc              | the race detector is built with cgo
 test            | /usr/include/stdlib.h              | libc6-dev        | the race detector is built with cgo
+test-guest      | mmdebstrap                         | mmdebstrap       | puts the Debian guest together
+test-guest      | /usr/share/keyrings/debian-archive-keyring.gpg | debian-archive-keyring | trusts Debian's packages
+test-guest      | sfdisk                             | fdisk            | partitions the Debian guest's disk
+test-guest      | mke2fs                             | e2fsprogs        | makes its file system
+test-guest      | mcopy                              | mtools           | fills its EFI system partition
 bench-libvirt   | libvirtd                           | libvirt-daemon   | what the runner is compared with
 bench-libvirt   | /usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so | libvirt-daemon-driver-qemu | its driver for QEMU
 bench-libvirt   | virsh                              | libvirt-clients  | its command line
