@@ -31,7 +31,7 @@ func serve(t *testing.T, size int) (*consoleclient.Endpoint, net.Conn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(ctx, l)
+		_ = server.Serve(ctx, l, nil)
 	}()
 	guest, runner := net.Pipe()
 	detach := port.Attach(runner)
