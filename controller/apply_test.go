@@ -12,7 +12,7 @@ import (
 func TestFirstApply(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
-	c.waitFor("web", "Reconciling", "False", "")
+	c.applied("web")
 	vm := c.vm("web")
 	for kind, name := range map[string]string{"apps/v1 StatefulSet": "web", "v1 ConfigMap": "web", "v1 PersistentVolumeClaim": "system-disk-web-0", "v1 Secret": "web-display-secret"} {
 		apiVersion, k := cut(kind)
@@ -39,7 +39,7 @@ func TestFirstApply(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	c := newCluster(t)
 	vm := c.create(vmManifest, "web")
-	c.waitFor("web", "Reconciling", "False", "")
+	c.applied("web")
 	c.must(api.Patch(t.Context(), vm, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"vm":{"state":"Stopped"}}}`))))
 	c.eventually(func() string {
 		if at(c.get("apps/v1", "StatefulSet", "web"), "spec", "replicas") != int64(0) {

@@ -14,7 +14,7 @@ kind: PersistentVolumeClaim
 metadata: {name: system-disk-web-0, labels: {mine: "yes"}}
 spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: fast, resources: {requests: {storage: 2Gi}}}`)
 	c.create(vmManifest, "web")
-	c.waitFor("web", "Reconciling", "False", "")
+	c.applied("web")
 	claim := c.get("v1", "PersistentVolumeClaim", "system-disk-web-0")
 	if got := fmt.Sprintln(at(claim, "spec", "accessModes"), at(claim, "spec", "storageClassName"), at(claim, "metadata", "labels", "mine")); got != "[ReadWriteMany] fast yes\n" {
 		t.Errorf("the claim is %s", got)
@@ -33,7 +33,7 @@ spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: fast, 
 		}
 		return ""
 	})
-	c.waitFor("web", "Reconciling", "False", "")
+	c.applied("web")
 	if after := at(c.get("apps/v1", "StatefulSet", "web"), "metadata", "uid"); after != before {
 		t.Error("the StatefulSet was replaced for a disk")
 	}

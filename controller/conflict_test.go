@@ -11,7 +11,7 @@ import (
 func TestConflict(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
-	c.waitFor("web", "Reconciling", "False", "")
+	c.applied("web")
 	theirs := c.object(`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: web}, spec: {replicas: 0}}`)
 	c.must(api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(theirs), client.FieldOwner("autoscaler"), client.ForceOwnership))
 	c.waitFor("web", "Ready", "False", "Conflict")

@@ -11,14 +11,14 @@ const podManifest = `
 apiVersion: v1
 kind: Pod
 metadata: {name: %s-0, labels: {app.kubernetes.io/name: vm-runner, app.kubernetes.io/instance: %[1]s}}
-spec: {terminationGracePeriodSeconds: 0, containers: [{name: %[1]s, image: x}]}
+spec: {terminationGracePeriodSeconds: 0, containers: [{name: %[1]s, image: cuvee-vm/cuvee-runner:latest}]}
 `
 
 // A VM that is deleted stays until its pod is gone; then it goes, and its claims stay.
 func TestDeletion(t *testing.T) {
 	c := newCluster(t)
 	vm := c.create(vmManifest, "web")
-	c.waitFor("web", "Reconciling", "False", "")
+	c.applied("web")
 	pod := c.create(podManifest, "web")
 	c.quiet()
 	c.must(api.Delete(t.Context(), vm))

@@ -13,7 +13,7 @@ import (
 func TestDriftIsCorrected(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
-	c.waitFor("web", "Reconciling", "False", "")
+	c.applied("web")
 	cases := map[string]struct {
 		apiVersion, kind, name, patch string
 		path                          []string

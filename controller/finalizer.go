@@ -59,6 +59,9 @@ func (p *pass) applySelf(ctx context.Context, body map[string]any, subresource s
 	}
 	object, err := p.api.Apply(ctx, p.self(), data, apiserver.Apply{Manager: p.pkg.Owner, Force: true, Subresource: subresource, Whole: true})
 	p.countWrite("apply", p.self(), err)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errStale
+	}
 	if err != nil {
 		return writeProblem("apply", p.self(), err)
 	}

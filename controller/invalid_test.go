@@ -9,7 +9,7 @@ import (
 func TestInvalidSpec(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
-	c.waitFor("web", "Reconciling", "False", "")
+	c.applied("web")
 	c.quiet()
 	image := at(c.vm("web"), "status", "image")
 	mark := c.mark()

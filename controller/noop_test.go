@@ -7,7 +7,7 @@ func TestNoWrites(t *testing.T) {
 	c := newCluster(t)
 	for _, name := range []string{"a", "b", "c"} {
 		c.create(vmManifest, name)
-		c.waitFor(name, "Reconciling", "False", "")
+		c.applied(name)
 	}
 	c.quiet()
 	if len(c.writes(0)) == 0 {
@@ -18,7 +18,7 @@ func TestNoWrites(t *testing.T) {
 	c.start(one(vmPackage(t)))
 	// What it writes for another VM proves that it has gone through the others.
 	c.create(vmManifest, "z")
-	c.waitFor("z", "Reconciling", "False", "")
+	c.applied("z")
 	c.quiet()
 	for _, r := range c.writes(mark) {
 		if r.Name == "a" || r.Name == "b" || r.Name == "c" {

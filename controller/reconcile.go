@@ -169,7 +169,7 @@ func (p *pass) inputDigest(observed map[string][]map[string]any) ([sha256.Size]b
 	if err != nil {
 		return digest, err
 	}
-	return sha256.Sum256(fmt.Appendf(nil, "%x %s %s", digest, p.pkg.Revision, in.Engine.Now)), nil
+	return sha256.Sum256(fmt.Appendf(nil, "%x %s %d %s", digest, p.pkg.Revision, in.Engine.Generation, in.Engine.Now)), nil
 }
 
 // objectsDigest stands for the state of all objects that were made or changed for the custom resource.
@@ -222,11 +222,18 @@ func refOfItem(kind *watch.Kind, i *watch.Item) apiserver.Ref {
 
 // input is what to render.
 func (p *pass) input(observed map[string][]map[string]any) render.Input {
-	e := &render.Engine{ResourceVersion: p.item.ResourceVersion, Random: randomText()}
+	e := &render.Engine{ResourceVersion: p.item.ResourceVersion, Generation: p.generation(), Random: randomText()}
 	if step := p.pkg.Set.Step; step > 0 {
 		e.Now = time.Now().UTC().Truncate(step).Format(time.RFC3339)
 	}
 	return render.Input{Document: render.Document{Object: p.resource}, Observed: observed, Engine: e}
+}
+
+// generation is the custom resource's metadata.generation.
+func (p *pass) generation() int64 {
+	metadata, _ := p.resource["metadata"].(map[string]any)
+	g, _ := metadata["generation"].(int64)
+	return g
 }
 
 // randomText has 128 bits.
@@ -288,11 +295,16 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 	if errors.Is(err, errNotSynced) {
 		return reconcile.Result{}, nil
 	}
+	if errors.Is(err, errStale) {
+		return reconcile.Result{RequeueAfter: soon}, nil
+	}
 	p.eventOfWrites()
 	if p.resource == nil {
 		return reconcile.Result{}, nil
 	}
-	if statusErr := p.writeStatus(ctx, err); statusErr != nil {
+	if statusErr := p.writeStatus(ctx, err); errors.Is(statusErr, errStale) {
+		return reconcile.Result{RequeueAfter: soon}, nil
+	} else if statusErr != nil {
 		return reconcile.Result{}, errors.Join(err, fmt.Errorf("write status: %w", statusErr))
 	}
 	pr := problemOf(err)
@@ -308,6 +320,12 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 	}
 	return reconcile.Result{}, err
 }
+
+// errStale says that the custom resource is not what this pass has seen any more. Its change brings the next pass.
+var errStale = errors.New("the custom resource has changed")
+
+// soon is when to look again should the news of a change be late.
+const soon = time.Second
 
 // slowly is how often something is tried again that a change in the cluster would have to cure.
 const slowly = 2 * time.Minute

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/cuvee-vm/cuvee/controller/managedfields"
 	"github.com/cuvee-vm/cuvee/render"
 )
@@ -106,12 +104,7 @@ func (p *pass) writeStatus(ctx context.Context, passErr error) error {
 	}
 	if !same(own, desired) {
 		flips := p.flips(desired)
-		err := p.applyStatus(ctx, desired)
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			// The custom resource is gone.
-			return nil
-		}
-		if err != nil {
+		if err := p.applyStatus(ctx, desired); err != nil {
 			return err
 		}
 		p.eventsOfFlips(flips)
@@ -233,7 +226,9 @@ func shorten(s string, limit int) string {
 // applyStatus applies all of our part of the status. It is nobody else's, so it is taken by force: what a runner had written
 // of a run that has ended, for instance.
 func (p *pass) applyStatus(ctx context.Context, desired map[string]any) error {
-	body, _ := p.identity()
+	body, metadata := p.identity()
+	// By force, but only over what this pass has seen: a runner that has just begun must not lose what it said.
+	metadata["resourceVersion"] = p.item.ResourceVersion
 	body["status"] = desired
 	return p.applySelf(ctx, body, "status")
 }

@@ -298,3 +298,9 @@ func (c *cluster) quiet() {
 		return ""
 	})
 }
+
+// applied waits until everything has been applied for a VM. It has no pod, as nothing makes one here.
+func (c *cluster) applied(vm string) {
+	c.Helper()
+	c.waitFor(vm, "Ready", "False", "WaitingForPod")
+}
