@@ -9,9 +9,11 @@
 #   runner.idle.cpu_percent     what the runner uses of one CPU while its VM is left alone
 #   runner.rss.mib              what it has in memory then
 #   vm.overhead.mib             what runner and QEMU have in memory beyond the guest's RAM (a VM with 1 CPU, 1 GiB and a
-#                               display); what they share with other processes counts in part
+#                               display), with KVM; what they share with other processes counts in part. It takes a KVM that
+#                               runs firmware, and is left out without it, with a word on that
 #   vm.overhead.qemu.mib        QEMU's part of that
 #   vm.overhead.guest_used.mib  how much of the guest's RAM is in memory, which is not in the overhead
+#   vm.overhead.tcg.*           the same without KVM: QEMU keeps translated code, too
 #   runner.start.vs_libvirt     and two more: see bench/libvirt.sh. They take root, and are left out without it, with a word on that.
 #
 #   bench/runner.sh [-s STARTS] [-c COMMANDS] [-i SECONDS] [-a ACCELERATOR]

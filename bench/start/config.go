@@ -37,12 +37,17 @@ func prepare(ctx context.Context, o options, name, dir string) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := set.Render(render.Input{Document: docs[0], Values: map[string]any{"host": map[string]any{
-		"dataDir":     filepath.Join(dir, "data"),
-		"runtimeDir":  filepath.Join(dir, "runtime"),
-		"imageDir":    dir,
-		"accelerator": o.accelerator,
-	}}})
+	r, err := set.Render(render.Input{Document: docs[0], Values: map[string]any{
+		"host": map[string]any{
+			"dataDir":     filepath.Join(dir, "data"),
+			"runtimeDir":  filepath.Join(dir, "runtime"),
+			"imageDir":    dir,
+			"accelerator": o.accelerator,
+		},
+		// Where KVM runs in a VM itself, QEMU ends at this feature of the host's CPU if the outer host does not let it through. Memory
+		// and time do not depend on it.
+		"settings": map[string]any{"qemu": map[string]any{"cpuFeatures": map[string]any{"arch-capabilities": "off"}}},
+	}})
 	if err != nil {
 		return nil, err
 	}
