@@ -10,11 +10,11 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// keptName is the ConfigMap with the last good files of a site, and keptKey where they are in it.
-const (
-	keptName = "cuvee-templates"
-	keptKey  = "files.json"
-)
+// KeptTemplates is the ConfigMap with the last good files of a site.
+const KeptTemplates = "cuvee-templates"
+
+// keptKey is where they are in it.
+const keptKey = "files.json"
 
 // TemplateKeeper keeps the last good files of a site in a ConfigMap, see [templateset.Keeper].
 type TemplateKeeper struct {
@@ -24,25 +24,25 @@ type TemplateKeeper struct {
 
 // Load returns what was kept, or nil.
 func (k TemplateKeeper) Load(ctx context.Context) ([]byte, error) {
-	c, err := k.ConfigMaps.Get(ctx, keptName, metav1.GetOptions{})
+	c, err := k.ConfigMaps.Get(ctx, KeptTemplates, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s: %w", keptName, err)
+		return nil, fmt.Errorf("read ConfigMap %s: %w", KeptTemplates, err)
 	}
 	return c.BinaryData[keptKey], nil
 }
 
 // Save keeps data. The API server takes up to a MiB.
 func (k TemplateKeeper) Save(ctx context.Context, data []byte) error {
-	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: keptName}, BinaryData: map[string][]byte{keptKey: data}}
+	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: KeptTemplates}, BinaryData: map[string][]byte{keptKey: data}}
 	_, err := k.ConfigMaps.Update(ctx, c, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = k.ConfigMaps.Create(ctx, c, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("write ConfigMap %s: %w", keptName, err)
+		return fmt.Errorf("write ConfigMap %s: %w", KeptTemplates, err)
 	}
 	return nil
 }

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -20,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/cuvee-vm/cuvee"
 	"github.com/cuvee-vm/cuvee/controller"
+	"github.com/cuvee-vm/cuvee/controller/templateset"
 )
 
 // The exit codes.
@@ -66,11 +65,6 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 }
 
 func (o *options) run(ctx context.Context, logger logr.Logger) error {
-	// Templates that cannot be loaded are better known before there is a cluster to reach.
-	packages, err := o.packages()
-	if err != nil {
-		return err
-	}
 	config, err := o.config()
 	if err != nil {
 		return err
@@ -88,38 +82,34 @@ func (o *options) run(ctx context.Context, logger logr.Logger) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
-	engine, err := controller.New(controller.Options{
-		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper(), Source: packages,
+	var engine *controller.Engine
+	store, err := o.templateStore(ctx, mgr, slog.New(logr.ToSlogHandler(logger)), func(ctx context.Context, c templateset.Candidate) error {
+		return engine.Check(ctx, c)
+	})
+	if err != nil {
+		return err
+	}
+	engine, err = controller.New(controller.Options{
+		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper(), Source: store,
 		Namespaces: o.namespaces, OwnNamespace: o.ownNamespace, Recorder: mgr.GetEventRecorder("cuvee-manager"),
 		Workers: o.workers, Resync: o.resync, Log: logger,
 	})
 	if err != nil {
 		return err
 	}
-	if err := metrics.Registry.Register(engine); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+	for _, c := range []prometheus.Collector{engine, store} {
+		if err := metrics.Registry.Register(c); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+		defer metrics.Registry.Unregister(c)
 	}
-	defer metrics.Registry.Unregister(engine)
 	if err := errors.Join(mgr.AddHealthzCheck("alive", healthz.Ping), mgr.AddReadyzCheck("ready", healthz.Ping)); err != nil {
 		return fmt.Errorf("serve health: %w", err)
 	}
-	if err := mgr.Add(engine); err != nil {
+	if err := errors.Join(mgr.Add(store), mgr.Add(engine)); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	return mgr.Start(ctx)
-}
-
-// packages are the templates to work with.
-func (o *options) packages() (controller.Source, error) {
-	var site fs.FS
-	if o.templates != "" {
-		site = os.DirFS(o.templates)
-	}
-	vm, err := controller.Load(cuvee.Files, site, o.templates, "vm")
-	if err != nil {
-		return nil, err
-	}
-	return controller.Fixed{vm}, nil
 }
 
 // config says how to reach the API server: as the flag says, as in a pod, or as kubectl does.

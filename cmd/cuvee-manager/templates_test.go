@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestTemplatesPage edits a site's file badly under a manager that runs: its page and an Event say so.
+func TestTemplatesPage(t *testing.T) {
+	w := newWorld(t, 1)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "lab.cue")
+	w.must(os.WriteFile(file, []byte("package vm\n"), 0o600))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	address := l.Addr().String()
+	w.must(l.Close())
+	w.manager(w.admin("templates"), "--templates", dir, "--metrics-address", address)
+	w.eventually(func() string { return lacks(get(address), "for VirtualMachine") })
+	w.must(os.WriteFile(file, []byte("package vm\n\nsettings: vm: maximumCpus: \"4\"\n"), 0o600))
+	w.eventually(func() string { return lacks(get(address), "file       lab.cue\nline       3\n") })
+	w.eventually(func() string {
+		events, err := w.client.Resource(resource("events.k8s.io", "v1", "events")).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+		w.must(err)
+		text := ""
+		for _, e := range events.Items {
+			text += e.Object["reason"].(string) + "\n"
+		}
+		return lacks(text, "TemplatesRefused")
+	})
+}
+
+func lacks(text, what string) string {
+	if strings.Contains(text, what) {
+		return ""
+	}
+	return "there is no " + what + " in:\n" + text
+}
+
+func get(address string) string {
+	answer, err := http.Get("http://" + address + templatesPage)
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
