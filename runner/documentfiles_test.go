@@ -28,9 +28,11 @@ func TestDocumentFiles(t *testing.T) {
 	var running, after [][]string
 	for _, row := range table(t, "Files", 0) {
 		file := []string{row[0], row[1]}
-		running = append(running, file)
-		if row[2] == "for ever" {
-			after = append(after, file)
+		switch row[2] {
+		case "for ever":
+			running, after = append(running, file), append(after, file)
+		case "as long as QEMU":
+			running = append(running, file)
 		}
 	}
 	seen := func() [][]string {
