@@ -12,16 +12,15 @@ import (
 
 const mebibyte = 1 << 20
 
-// CPUs are plugged in and out of the running guest, which uses them at once.
+// CPUs are plugged into the running guest, which uses them at once. That they are also taken out is tested with the demo guest, at its
+// end: QEMU 7.2 damages its own heap when a CPU is unplugged without KVM, and this guest has to go on.
 func testCPUs(t *testing.T, g *guest) {
 	if got := g.shell(t, "nproc"); got != "2" {
 		t.Errorf("the guest starts with %s CPUs, want 2", got)
 	}
-	for _, cpus := range []int{3, 2} {
-		g.change(t, func(l *runner.Live) { l.CurrentCPUs = cpus })
-		g.becomes(t, "nproc", func(n int) bool { return n == cpus })
-		g.waitFor(t, "the CPUs are as wished", func(s runner.Status) bool { return s.CPUs == cpus && len(s.Pending) == 0 })
-	}
+	g.change(t, func(l *runner.Live) { l.CurrentCPUs = 3 })
+	g.becomes(t, "nproc", func(n int) bool { return n == 3 })
+	g.waitFor(t, "the CPUs are as wished", func(s runner.Status) bool { return s.CPUs == 3 && len(s.Pending) == 0 })
 }
 
 // RAM is added to the running guest by virtio-mem, and taken and given back by the balloon.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,7 +23,7 @@ import (
 const guestPatience = 8 * time.Minute
 
 // TestGuest boots Debian as it is, once, and looks at it from inside and outside. It takes minutes, so it is not among the
-// tests of "make test": "make test-guest" runs it.
+// tests of "make test": "make test-guest" runs it. The last case shuts the guest down.
 func TestGuest(t *testing.T) {
 	g := startGuest(t)
 	for _, behaviour := range []struct {
@@ -36,6 +37,8 @@ func TestGuest(t *testing.T) {
 		{"ForwardsUDP", testForwardsUDP},
 		{"CPUs", testCPUs},
 		{"Memory", testMemory},
+		{"Freezes", testFreezes},
+		{"AgentShutsDown", testAgentShutsDown},
 	} {
 		t.Run(behaviour.name, func(t *testing.T) { behaviour.test(t, g) })
 	}
@@ -274,4 +277,15 @@ func (g *guest) logIn(t *testing.T) {
 	g.typeIn(t, "stty -echo; PS1=; cloud-init status --wait >/dev/null; echo 'no' echo\n")
 	g.shows(t, "no echo")
 	g.loggedIn = true
+}
+
+// wait waits for the VM's end.
+func (g *guest) wait(t *testing.T) (runner.End, error) {
+	t.Helper()
+	select {
+	case <-g.done:
+		return g.end, g.err
+	case <-time.After(guestPatience):
+		return "", errors.New("the VM does not end")
+	}
 }
