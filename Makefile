@@ -106,7 +106,7 @@ check: vet lint formats generated tidy ## Everything that is checked beside the 
 
 .PHONY: vet
 vet: ## go vet, and cue vet over the schema and the templates
-	@$(call each,go vet -tags long$(,)apiserver ./...)
+	@$(call each,go vet -tags long$(,)guest ./...)
 	@go tool cue vet -c=false ./...
 
 .PHONY: lint
