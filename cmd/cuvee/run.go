@@ -55,7 +55,8 @@ Exit codes:
   2  the command line is wrong
   3  QEMU refused to start: an option, a file, a disk in use
   4  the guest did not shut down in time, or was ended by a second Ctrl-C
-  5  QEMU ended by itself`,
+  5  QEMU ended by itself
+  6  the guest's kernel panicked, and QEMU ended for that`,
 		Example: `  cuvee run -f vm.yaml
   cuvee run -f vm.yaml --disk system=debian.raw --disk data=/dev/vg0/data`,
 		Args: noArgs,
