@@ -82,6 +82,10 @@ bench-guest: ## Measure the boot of a whole Debian; takes root and minutes; prin
 	@tools/need.sh test test-guest
 	@./bench/guest.sh
 
+.PHONY: bench-console
+bench-console: ## Measure consoles over websockets; prints lines of "figure NAME VALUE UNIT"
+	@./bench/console.sh
+
 .PHONY: bench-libvirt
 bench-libvirt: ## Measure the start of a VM against libvirt, which it installs; takes root
 	@tools/need.sh test

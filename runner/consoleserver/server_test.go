@@ -42,12 +42,12 @@ type pod struct {
 	guest   net.Conn
 }
 
-func newPod(t *testing.T, limits Limits) *pod {
+func newPod(t testing.TB, limits Limits) *pod {
 	t.Helper()
 	p := &pod{dir: t.TempDir(), port: serial.New(1 << 20)}
 	p.write(t, TokenFile, []byte(testToken+"\n"))
 	p.certify(t, "first")
-	theirs, ours := net.Pipe()
+	theirs, ours := socketPair(t)
 	p.guest = theirs
 	detach := p.port.Attach(ours)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,7 +71,24 @@ func newPod(t *testing.T, limits Limits) *pod {
 	return p
 }
 
-func (p *pod) write(t *testing.T, name string, data []byte) {
+// socketPair is what a guest's serial port is connected with: a Unix socket, as with QEMU.
+func socketPair(t testing.TB) (theirs, ours net.Conn) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "serial"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if theirs, err = net.Dial("unix", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if ours, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return theirs, ours
+}
+
+func (p *pod) write(t testing.TB, name string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(p.dir, name), data, 0o600); err != nil {
 		t.Fatal(err)
@@ -79,7 +96,7 @@ func (p *pod) write(t *testing.T, name string, data []byte) {
 }
 
 // certify gives the server a certificate for a name.
-func (p *pod) certify(t *testing.T, name string) {
+func (p *pod) certify(t testing.TB, name string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -98,7 +115,7 @@ func (p *pod) certify(t *testing.T, name string) {
 	p.write(t, KeyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-func client1(t *testing.T) *http.Client {
+func newClient(t testing.TB) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -115,7 +132,7 @@ func (p *pod) get(t *testing.T, path, token string) (int, string) {
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := client1(t).Do(req)
+	resp, err := newClient(t).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,11 +145,11 @@ func (p *pod) get(t *testing.T, path, token string) (int, string) {
 }
 
 // dial opens a websocket with the token.
-func (p *pod) dial(t *testing.T, query string) *websocket.Conn {
+func (p *pod) dial(t testing.TB, query string) *websocket.Conn {
 	t.Helper()
 	header := http.Header{"Authorization": {"Bearer " + testToken}}
 	ws, _, err := websocket.Dial(t.Context(), "wss://"+p.address+"/console/serial"+query, //nolint:bodyclose // A websocket has none.
-		&websocket.DialOptions{HTTPClient: client1(t), HTTPHeader: header})
+		&websocket.DialOptions{HTTPClient: newClient(t), HTTPHeader: header})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +225,7 @@ func TestToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Sec-WebSocket-Protocol", protocol+", "+tokenProtocol+base64.RawURLEncoding.EncodeToString([]byte(token)))
-		resp, err := client1(t).Do(req)
+		resp, err := newClient(t).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
