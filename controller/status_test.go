@@ -3,9 +3,11 @@ package controller_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -60,33 +62,83 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// up is a status of a runner with a guest, in which somebody works.
+const up = `{cpus: 1, ram: 1Gi, consoleClient: 192.0.2.1, loggedInUser: ann, guest: {agentVersion: "7.2", hostname: web, os: {id: debian}, interfaces: [{name: eth0}]},
+  osinfo: {id: debian}, booted: {revision: r}, resolved: {machine: {type: q35}}, runnerVersion: v1, displayPasswordSerial: 3, conditions: [%s]}`
+
+// runnersTypes are the types of the runner's conditions.
+var runnersTypes = []string{"Running", "Booted", "Paused", "LiveChangesApplied", "GuestAgentConnected", "VmopAgentConnected", "UserLoggedIn", "ConsoleConnected"}
+
+// runnerConditions are all conditions of a runner, with a status and a reason that only the test has.
+func runnerConditions(status string) string {
+	var all []string
+	for _, t := range runnersTypes {
+		all = append(all, fmt.Sprintf(`{type: %s, status: "%s", reason: ByRunner, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}`, t, status))
+	}
+	return strings.Join(all, ", ")
+}
+
+// runnersReasons are status and reason of the runner's conditions.
+func runnersReasons(u *unstructured.Unstructured) map[string]string {
+	out := map[string]string{}
+	for _, t := range runnersTypes {
+		status, reason, _ := condition(u, t)
+		out[t] = status + " " + reason
+	}
+	return out
+}
+
 // Without a pod the manager says what the runner cannot any more, and the runner takes it back.
 func TestStatusWithoutPod(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
 	pod := c.create(podManifest, "web")
 	c.podStatus("web", running)
-	const up = `{cpus: 1, ram: 1Gi, conditions: [{type: Running, status: "True", reason: VmStarted, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`
 	c.waitFor("web", "Ready", "False", "GuestStarting")
-	c.runner("web", up)
+	c.runner("web", fmt.Sprintf(up, runnerConditions("True")))
 	c.waitFor("web", "Ready", "True", "Running")
 	c.must(api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	c.waitFor("web", "Running", "False", "VmStopped")
-	c.eventually(func() string {
-		if vm := c.vm("web"); at(vm, "status", "cpus") != int64(0) || at(vm, "status", "ram") != "0" {
-			return "the manager has not said that there is no guest"
-		}
-		return ""
-	})
+	c.quiet()
+	vm := c.vm("web")
+	status, _ := at(vm, "status").(map[string]any)
+	left := maps.Clone(status)
+	for _, f := range []string{"conditions", "image"} {
+		delete(left, f)
+	}
+	if diff := cmp.Diff(map[string]any{
+		"cpus": int64(0), "ram": "0", "consoleClient": "", "runnerVersion": "v1", "displayPasswordSerial": int64(3),
+		"booted": map[string]any{"revision": "r"}, "resolved": map[string]any{"machine": map[string]any{"type": "q35"}},
+	}, left); diff != "" {
+		t.Errorf("the status of a VM without a pod (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{
+		"Running": "False VmStopped", "Booted": "False VmStopped", "Paused": "False NotPaused", "LiveChangesApplied": "True AsSpecified",
+		"GuestAgentConnected": "False VmStopped", "VmopAgentConnected": "False VmStopped", "UserLoggedIn": "False VmStopped", "ConsoleConnected": "False VmStopped",
+	}, runnersReasons(vm)); diff != "" {
+		t.Errorf("the conditions of a VM without a pod (-want +got):\n%s", diff)
+	}
+
 	c.create(podManifest, "web")
 	c.podStatus("web", running)
 	c.waitFor("web", "Ready", "False", "GuestStarting")
-	c.runner("web", up)
+	// Some are as the manager had them, and belong to both for a while.
+	c.runner("web", fmt.Sprintf(up, runnerConditions("False")))
 	c.waitFor("web", "Ready", "True", "Running")
-	c.waitFor("web", "Running", "True", "VmStarted")
 	c.quiet()
-	if got := managersOf(c.vm("web"), "f:cpus"); got != "cuvee.runner" {
-		t.Errorf("status.cpus belongs to %s", got)
+	vm = c.vm("web")
+	for name, reason := range runnersReasons(vm) {
+		if reason != "False ByRunner" {
+			t.Errorf("the condition %s is %s", name, reason)
+		}
+	}
+	if got := at(vm, "status", "guest", "hostname"); got != "web" {
+		t.Errorf("status.guest.hostname is %v", got)
+	}
+	for _, f := range []string{`"f:cpus"`, `"f:ram"`, `"f:consoleClient"`, `"f:guest"`, `"f:osinfo"`, `"f:loggedInUser"`, `k:{\"type\":\"Running\"}`, `k:{\"type\":\"Paused\"}`} {
+		if got := managersOf(vm, f); got != "cuvee.runner" {
+			t.Errorf("%s belongs to %s", f, got)
+		}
 	}
 }
 
