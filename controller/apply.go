@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,9 +88,14 @@ func (p *pass) target(o render.Object) (*target, error) {
 	if err := json.Unmarshal(o.JSON, &t.body); err != nil {
 		return nil, fmt.Errorf("read rendered %s: %w", o.Key, err)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %t %s", p.pkg.Owner, o.Policy.Prune, o.JSON))
-	t.hash = hex.EncodeToString(sum[:16])
+	t.hash = hashOf(p.pkg.Owner, strconv.FormatBool(o.Policy.Prune), string(o.JSON))
 	return t, nil
+}
+
+// hashOf is a digest of texts.
+func hashOf(texts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(texts, " ")))
+	return hex.EncodeToString(sum[:16])
 }
 
 // refOf names a rendered object. One without a namespace is in that of its custom resource.
@@ -118,6 +124,9 @@ func (p *pass) refOf(o render.Object) (apiserver.Ref, error) {
 }
 
 func (p *pass) applyOne(ctx context.Context, t *target) error {
+	if want, ok := p.result.Generate[t.Key]; ok {
+		return p.certify(ctx, t, want)
+	}
 	switch t.Policy.Mode {
 	case "hold":
 		p.judge(t.ref, t.item)

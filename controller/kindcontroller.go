@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -152,6 +153,7 @@ func (k *kindController) watch(ctx context.Context) error {
 	wants[k.kind] = watch.Want{Content: &render.Lookup{APIVersion: p.Set.Kind.APIVersion(), Kind: p.Set.Kind.Kind}}
 	k.changing.Lock()
 	missing, err := k.watches.Update(ctx, wants)
+	k.wantAgain()
 	k.changing.Unlock()
 	if err != nil {
 		return err
@@ -160,6 +162,17 @@ func (k *kindController) watch(ctx context.Context) error {
 		k.enqueueAll()
 	}
 	return nil
+}
+
+// wantAgain makes all custom resources known to what they look at: a watch that has begun anew knows of none.
+func (k *kindController) wantAgain() {
+	k.mu.Lock()
+	states := maps.Clone(k.states)
+	k.mu.Unlock()
+	for ref, s := range states {
+		k.want(ref, nil, s.at)
+		k.wantSecrets(ref, nil, s.secrets)
+	}
 }
 
 // union is a lookup for all that two lookups of one kind ask for.

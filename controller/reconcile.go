@@ -24,6 +24,9 @@ type state struct {
 	at addresses
 	// patched are objects of others that were changed, which no label leads to.
 	patched []apiserver.Ref
+	// secrets have the certificates that the engine makes, and certificates is what is known of them, by key.
+	secrets      []apiserver.Ref
+	certificates map[string]certificate
 	// complete says that the last pass has done all there was to do, with this input, these objects, this status.
 	complete               bool
 	input, objects, status [sha256.Size]byte
@@ -109,6 +112,7 @@ func (k *kindController) load(ref types.NamespacedName) (*pass, error) {
 	if item == nil {
 		if st != nil {
 			k.want(ref, st.at, nil)
+			k.wantSecrets(ref, st.secrets, nil)
 		}
 		return nil, nil
 	}
@@ -180,7 +184,7 @@ func (p *pass) objectsDigest() [sha256.Size]byte {
 			items[refOfItem(kind, i)] = i
 		}
 	}
-	for _, ref := range p.state.patched {
+	for _, ref := range slices.Concat(p.state.patched, p.state.secrets) {
 		if kind := p.watches.Kind(ref.GroupVersionKind); kind != nil {
 			if i := kind.Get(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}); i != nil {
 				items[ref] = i
@@ -211,7 +215,7 @@ func (p *pass) digestOf(items map[apiserver.Ref]*watch.Item) [sha256.Size]byte {
 
 // judge remembers an object as it was found, or left, if it is one of the custom resource's.
 func (p *pass) judge(ref apiserver.Ref, i *watch.Item) {
-	if i != nil && (i.Owner == p.item.UID || slices.Contains(p.state.patched, ref)) {
+	if i != nil && (i.Owner == p.item.UID || slices.Contains(p.state.patched, ref) || slices.Contains(p.state.secrets, ref)) {
 		p.judged[ref] = i
 	}
 }
@@ -281,11 +285,11 @@ func (p *pass) render() error {
 		if step := p.pkg.Set.Step; step > 0 {
 			p.state.wake = time.Now().Truncate(step).Add(step)
 		}
-		if w := time.Now().Add(r.Wake); r.Wake > 0 && (p.state.wake.IsZero() || w.Before(p.state.wake)) {
-			p.state.wake = w
+		if r.Wake > 0 {
+			p.wakeAt(time.Now().Add(r.Wake))
 		}
 		p.setMetrics(r.Metrics)
-		return nil
+		return p.findSecrets()
 	}
 	return &problem{reason: reasonTemplateError, message: fmt.Sprintf("the templates want to see something else after each of %d renders", maxRenders), wait: true}
 }

@@ -31,6 +31,9 @@ func (p *pass) send(ctx context.Context, t *target) (client.Object, error) {
 		return nil, &problem{reason: reasonConflict, wait: true, err: err,
 			message: fmt.Sprintf("%s: %s; it is not taken from who applies it", t.ref, strings.Join(holders, ", "))}
 	}
+	if isFieldConflict(err) && t.item == nil {
+		return nil, &problem{reason: reasonConflict, err: err, message: fmt.Sprintf("%s has just been made by someone else", t.ref)}
+	}
 	if isFieldConflict(err) {
 		how.Force = true
 		object, err = p.api.Apply(ctx, t.ref, body, how)

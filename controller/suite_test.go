@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -69,6 +70,9 @@ type cluster struct {
 	// agent is the user agent of the engine.
 	agent string
 	stop  func()
+	// recorder gets the Events of the next engine, and logged its log; they may be nil.
+	recorder events.EventRecorder
+	logged   *lines
 }
 
 // newNamespace makes a namespace; there is no engine in it yet.
@@ -121,10 +125,15 @@ func (c *cluster) startWith(config *rest.Config, hc *http.Client, packages contr
 	c.Helper()
 	mapper, err := apiutil.NewDynamicRESTMapper(config, hc)
 	c.must(err)
-	log := funcr.New(func(prefix, args string) { c.log(prefix + " " + args) }, funcr.Options{})
+	log := funcr.New(func(prefix, args string) {
+		c.log(prefix + " " + args)
+		if c.logged != nil {
+			c.logged.add(prefix + " " + args)
+		}
+	}, funcr.Options{Verbosity: 10})
 	e, err := controller.New(controller.Options{
 		Config: config, HTTPClient: hc, Mapper: mapper, Source: packages, Namespaces: []string{c.namespace},
-		OwnNamespace: c.namespace, Workers: 2, Resync: time.Hour, Log: log,
+		OwnNamespace: c.namespace, Workers: 2, Resync: time.Hour, Log: log, Recorder: c.recorder,
 	})
 	c.must(err)
 	ctx, cancel := context.WithCancel(context.Background())

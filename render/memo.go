@@ -9,7 +9,7 @@ import (
 
 // Memo renders with a set, and remembers the last result of each custom resource: the same input again costs a digest
 // instead of an evaluation. What only the engine knows (its clock, random numbers, the resourceVersion) is not part of
-// the digest, as it changes all the time; a result keeps what it had when it was made. Certificates that are due are part of it. A Memo may be used by several
+// the digest, as it changes all the time; a result keeps what it had when it was made. A Memo may be used by several
 // goroutines at a time.
 type Memo struct {
 	set *Set
@@ -67,11 +67,7 @@ func memoKey(object map[string]any) string {
 // Digest stands for what templates see of an input, but for what only the engine knows.
 func (in Input) Digest() ([sha256.Size]byte, error) {
 	// encoding/json sorts the keys of maps.
-	var generated map[string]map[string]string
-	if in.Engine != nil {
-		generated = in.Engine.Generated
-	}
-	data, err := json.Marshal([]any{clean(in.Document.Object), in.Observed, in.Values, generated})
+	data, err := json.Marshal([]any{clean(in.Document.Object), in.Observed, in.Values})
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("digest input: %w", err)
 	}

@@ -34,14 +34,10 @@ type Engine struct {
 	Now string `json:"now,omitempty"`
 	// Random is a new random text of 128 bits.
 	Random string `json:"random,omitempty"`
-	// Generated are the certificates that are to be stored now, by their key in [Result.Generate]: tls.crt, tls.key and ca.crt, base64.
-	Generated map[string]map[string]string `json:"generated,omitempty"`
 }
 
 // Generate says which certificate a Secret has to have.
 type Generate struct {
-	// Secret is its name, in the custom resource's namespace.
-	Secret string `json:"secret"`
 	// DNSNames are what the certificate is for.
 	DNSNames []string `json:"dnsNames"`
 	// ValidFor and RenewBefore are Go durations: how long it is valid, and how long before its end there is another one.
@@ -92,7 +88,7 @@ type Result struct {
 	Objects []Object
 	// Observe says what the templates want to see of the cluster, by key.
 	Observe map[string]Lookup
-	// Generate says which certificates have to be there, by key.
+	// Generate says which of the objects, by key, are Secrets that have to have a certificate.
 	Generate map[string]Generate
 	// Status is the manager's part of the status, as JSON.
 	Status []byte
@@ -171,17 +167,6 @@ func (s *Set) fill(clean map[string]any, in Input) cue.Value {
 			if v != "" {
 				engine[k] = v
 			}
-		}
-		if len(in.Engine.Generated) > 0 {
-			generated := map[string]any{}
-			for k, pair := range in.Engine.Generated {
-				files := map[string]any{}
-				for name, data := range pair {
-					files[name] = data
-				}
-				generated[k] = files
-			}
-			engine["generated"] = generated
 		}
 		values["engine"] = engine
 	}

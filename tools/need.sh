@@ -36,7 +36,6 @@ bench-libvirt   | virsh                              | libvirt-clients  | its co
 smoke           | nft                                | nftables         | the node's Services
 smoke           | ip                                 | iproute2         | the node's network
 smoke           | setpriv                            | util-linux       | ends the node with the test
-smoke           | openssl                            | openssl          | a certificate for the console
 smoke           | curl                               | curl             | reads the console
 smoke           | mmdebstrap                         | mmdebstrap       | puts the runner's image together
 check           | git                                | git              | finds generated files that changed

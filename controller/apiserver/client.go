@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -193,9 +195,10 @@ func (c *Client) request(verb string, ref Ref, name, subresource string) (*rest.
 	return req.AbsPath(path...), nil
 }
 
-// send returns the body of the response. Error has what the server said, Raw has not.
+// send returns the body of the response. Error has what the server said, Raw has not. The client's own log is not wanted at any
+// level, as it has the bodies, and those have secrets.
 func send(ctx context.Context, req *rest.Request) ([]byte, error) {
-	result := req.Do(ctx)
+	result := req.Do(klog.NewContext(ctx, logr.Discard()))
 	if err := result.Error(); err != nil {
 		return nil, err
 	}

@@ -66,13 +66,6 @@ up() {
     say "a cluster of one node, with what Cuvee needs in it"
 }
 
-# A certificate for the VM's console, as a site may bring one.
-make_certificate() {
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=hello -addext "subjectAltName=DNS:$console" \
-        -keyout "$work/tls.key" -out "$work/tls.crt" 2>/dev/null
-    k create secret generic hello-console-tls --from-file="$work/tls.crt" --from-file="$work/tls.key" --from-file=ca.crt="$work/tls.crt" >/dev/null
-}
-
 # ---- The checks
 
 # vm_says JSONPATH VALUE: does the status say so?
@@ -94,13 +87,14 @@ read_console() {
         umask 077
         echo "Authorization: Bearer $(k get secret hello-console-token -o jsonpath='{.data.token}' | base64 -d)" >"$work/header"
     )
+    k get secret hello-console-tls -o jsonpath='{.data.ca\.crt}' | base64 -d >"$work/ca.crt"
     exec {out}< <(exec setpriv --pdeathsig KILL "$kubectl" -n vms port-forward pod/hello-0 :9478)
     forward=$!
     read -r -u "$out" line || fail "the console's port is not forwarded"
     port=$(sed -n 's/^Forwarding from 127.0.0.1:\([0-9]*\) .*/\1/p' <<<"$line")
-    curl -sS --fail --max-time 60 --cacert "$work/tls.crt" --resolve "$console:$port:127.0.0.1" -H "@$work/header" \
+    curl -sS --fail --max-time 60 --cacert "$work/ca.crt" --resolve "$console:$port:127.0.0.1" -H "@$work/header" \
         -o "$work/console.log" "https://$console:$port/console/serial/log" || fail "the console does not answer"
-    if curl -s --fail --max-time 60 --cacert "$work/tls.crt" --resolve "$console:$port:127.0.0.1" "https://$console:$port/console/serial/log"; then
+    if curl -s --fail --max-time 60 --cacert "$work/ca.crt" --resolve "$console:$port:127.0.0.1" "https://$console:$port/console/serial/log"; then
         fail "the console answers without the token"
     fi
     kill "$forward"
@@ -143,7 +137,6 @@ go build -o bin/cuvee-manager ./cmd/cuvee-manager
 setpriv --pdeathsig KILL bin/cuvee-manager --kubeconfig "$KUBECONFIG" --templates tools/smoke/site --own-namespace vms \
     --metrics-address 0 --health-address 0 >"$work/manager.log" 2>&1 &
 manager=$!
-make_certificate
 k apply -f tools/smoke/vm.yaml >/dev/null
 say "the VirtualMachine is applied"
 await "the runner says that the VM runs" vm_says "$(condition Running)" True
