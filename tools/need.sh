@@ -23,6 +23,8 @@ demo test smoke | apt:linux-image-cloud-amd64        | (package lists)  | the de
 test            | swtpm                              | swtpm            | the emulated TPM
 test            | swtpm_setup                        | swtpm-tools      | prepares the emulated TPM
 demo test       | /etc/ssl/certs/ca-certificates.crt | ca-certificates  | trusts the servers that Go modules come from
+test            | /usr/lib/*/girepository-1.0/SpiceClientGLib-2.0.typelib | gir1.2-spiceclientglib-2.0 | a SPICE client, as remote-viewer is one
+test            | /usr/lib/python3/dist-packages/gi/__init__.py | python3-gi | lets a script use it
 test            | gcc                                | gcc              | the race detector is built with cgo
 test            | /usr/include/stdlib.h              | libc6-dev        | the race detector is built with cgo
 test-guest      | mmdebstrap                         | mmdebstrap       | puts the Debian guest together
