@@ -241,8 +241,12 @@ func TestFilesAreFollowed(t *testing.T) {
 	p := newPod(t, DefaultLimits)
 	until := func(what string, condition func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
+		deadline, tick := time.After(patience), time.NewTicker(10*time.Millisecond)
+		defer tick.Stop()
+		for !condition() {
+			select {
+			case <-tick.C:
+			case <-deadline:
 				t.Fatalf("timed out waiting until %s", what)
 			}
 		}
