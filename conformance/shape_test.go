@@ -244,7 +244,7 @@ func checkTypes(t testing.TB, r *render.Result) {
 // within matches a path in which a disk's name is one element.
 var (
 	mountPath = regexp.MustCompile(`^(/etc/opt/vmrunner|/var/local/vm-data|/var/local/vmop-image-repository|/run/cuvee|/tmp|/var/local/vm-disks/[a-z0-9][-a-z0-9]*)$`)
-	// listenAddress matches the address of the metrics.
+	// listenAddress matches the addresses of the metrics and of the consoles.
 	listenAddress = regexp.MustCompile(`^:[1-9][0-9]{0,4}$`)
 	devicePath    = regexp.MustCompile(`^/dev/[a-z0-9][-a-z0-9]*$`)
 )
@@ -276,7 +276,10 @@ func checkPod(t testing.TB, r *render.Result, bridged bool) {
 		t.Errorf("container has a command, arguments or variables: %+v", c)
 	}
 	for _, e := range c.Env {
-		ours := e.Name == "CUVEE_LISTEN" && listenAddress.MatchString(e.Value)
+		ours := e.Name == "CUVEE_CONSOLE_DIR" && e.Value == "/etc/opt/vmrunner/console"
+		if e.Name == "CUVEE_LISTEN" || e.Name == "CUVEE_CONSOLE_LISTEN" {
+			ours = listenAddress.MatchString(e.Value)
+		}
 		downward := strings.HasPrefix(e.Name, "POD_") && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil
 		if !ours && !downward {
 			t.Errorf("container has the variable %+v", e)
