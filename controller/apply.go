@@ -160,6 +160,10 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 			p.judge(t.ref, t.item)
 			return err
 		}
+		if err := p.contested(t); err != nil {
+			p.judge(t.ref, t.item)
+			return err
+		}
 		if t.item.ClientApplied {
 			if err := p.takeOver(ctx, t.ref); err != nil {
 				return err
@@ -314,6 +318,10 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 	if t.Policy.Subresource == "" {
 		child(metadata, "annotations")[watch.HashAnnotation] = t.hash
 		if missing, err := managedfields.Missing(orEmpty(t.item.Fields()), t.body); err != nil || missing == "" && t.item.Hash == t.hash {
+			p.judge(t.ref, t.item)
+			return err
+		}
+		if err := p.contested(t); err != nil {
 			p.judge(t.ref, t.item)
 			return err
 		}

@@ -65,6 +65,8 @@ type Engine struct {
 
 	mu      sync.Mutex
 	running map[string]*kindController
+	// failed is why packages are not served.
+	failed map[string]error
 }
 
 // New makes an engine. It does nothing before Start.
@@ -87,7 +89,7 @@ func New(o Options) (*Engine, error) {
 		o.Workers = 4
 	}
 	return &Engine{
-		options: o, api: api, metrics: newMetrics(), started: make(chan struct{}), running: map[string]*kindController{},
+		options: o, api: api, metrics: newMetrics(), started: make(chan struct{}), running: map[string]*kindController{}, failed: map[string]error{},
 		clients: watch.Clients{Metadata: md, Dynamic: dyn, Mapper: o.Mapper},
 	}, nil
 }
@@ -130,6 +132,32 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 }
 
+// Ready is why the engine cannot work yet; nil if it can. An engine that waits for another manager to end is not asked.
+func (e *Engine) Ready() error {
+	select {
+	case <-e.started:
+	default:
+		return errors.New("the engine has not started")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, k := range e.running {
+		err := e.failed[name]
+		if meta.IsNoMatchError(err) {
+			continue // The API server does not have the kind: there is nothing to work on.
+		}
+		if err == nil {
+			k.changing.RLock()
+			err = k.unsynced()
+			k.changing.RUnlock()
+		}
+		if err != nil {
+			return fmt.Errorf("package %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // update brings the controllers in line with the packages.
 func (e *Engine) update(ctx context.Context) {
 	e.mu.Lock()
@@ -142,7 +170,9 @@ func (e *Engine) update(ctx context.Context) {
 			k = newKindController(e, p)
 			e.running[p.Name] = k
 		}
-		if err := k.update(ctx, p); err != nil && !errors.Is(err, context.Canceled) {
+		err := k.update(ctx, p)
+		e.failed[p.Name] = err
+		if err != nil && !errors.Is(err, context.Canceled) {
 			e.options.Log.Error(err, "cannot serve a template package yet; trying again", "package", p.Name)
 		}
 	}
@@ -150,6 +180,7 @@ func (e *Engine) update(ctx context.Context) {
 		if !wanted[name] {
 			k.stop()
 			delete(e.running, name)
+			delete(e.failed, name)
 		}
 	}
 }

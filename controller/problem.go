@@ -21,6 +21,7 @@ const (
 	reasonTemplateError   = "TemplateError"
 	reasonApplyFailed     = "ApplyFailed"
 	reasonConflict        = "Conflict"
+	reasonContested       = "Contested"
 	reasonWaitingForWatch = "WaitingForWatch"
 	reasonWaitingForKind  = "WaitingForKind"
 	reasonWaitingForEnd   = "WaitingForDeletion"

@@ -27,6 +27,8 @@ type state struct {
 	// secrets have the certificates that the engine makes, and certificates is what is known of them, by key.
 	secrets      []apiserver.Ref
 	certificates map[string]certificate
+	// contests are about objects that had to be set back.
+	contests map[apiserver.Ref]*contest
 	// complete says that the last pass has done all there was to do, with this input, these objects, this status.
 	complete               bool
 	input, objects, status [sha256.Size]byte

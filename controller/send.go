@@ -27,14 +27,15 @@ func (p *pass) send(ctx context.Context, t *target) (client.Object, error) {
 	how := apiserver.Apply{Manager: p.pkg.Owner, Subresource: t.Policy.Subresource, Whole: t.kind.Whole()}
 	object, err := p.api.Apply(ctx, t.ref, body, how)
 	p.countWrite("apply", t.ref, err)
-	if holders := appliers(err); len(holders) > 0 {
+	if who := appliers(err); len(who) > 0 {
 		return nil, &problem{reason: reasonConflict, wait: true, err: err,
-			message: fmt.Sprintf("%s: %s; it is not taken from who applies it", t.ref, strings.Join(holders, ", "))}
+			message: fmt.Sprintf("%s: %s; it is not taken from who applies it", t.ref, strings.Join(who, ", "))}
 	}
 	if isFieldConflict(err) && t.item == nil {
 		return nil, &problem{reason: reasonConflict, err: err, message: fmt.Sprintf("%s has just been made by someone else", t.ref)}
 	}
 	if isFieldConflict(err) {
+		p.setBack(t, holders(err))
 		how.Force = true
 		object, err = p.api.Apply(ctx, t.ref, body, how)
 		p.countWrite("apply", t.ref, err)
@@ -118,6 +119,23 @@ func conflicts(err error) []metav1.StatusCause {
 	return out
 }
 
+// holders are the fields that others have, with their managers.
+func holders(err error) []string {
+	var out []string
+	for _, c := range conflicts(err) {
+		out = append(out, holder(c))
+	}
+	return out
+}
+
+// when is the end of the API server's message about a manager: conflict with "kubectl-edit" using apps/v1 at 2026-01-01T00:00:00Z.
+// The time would change a condition each time.
+var when = regexp.MustCompile(` at [-0-9T:Z]+$`)
+
+func holder(c metav1.StatusCause) string {
+	return strings.TrimPrefix(c.Field, ".") + " is in " + when.ReplaceAllString(c.Message, "")
+}
+
 // byUpdate is in the API server's message about a manager that has not applied the field, but updated it:
 // conflict with "kubectl-edit" using apps/v1 at 2026-01-01T00:00:00Z.
 var byUpdate = regexp.MustCompile(`^conflict with "[^"]*"( with subresource "[^"]*")? using `)
@@ -127,7 +145,7 @@ func appliers(err error) []string {
 	var out []string
 	for _, c := range conflicts(err) {
 		if !byUpdate.MatchString(c.Message) {
-			out = append(out, strings.TrimPrefix(c.Field, ".")+" is in "+c.Message)
+			out = append(out, holder(c))
 		}
 	}
 	return out

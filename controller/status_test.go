@@ -29,6 +29,12 @@ func (c *cluster) runner(vm, status string) {
 const running = `{"phase":"Running","conditions":[{"type":"PodScheduled","status":"True"},{"type":"Ready","status":"True"}],
 	"containerStatuses":[{"name":"web","image":"x","imageID":"x","restartCount":0,"ready":true,"state":{"running":{}}}]}`
 
+// bind says of a claim that it has a volume, as the controller of volumes does.
+func (c *cluster) bind(claim string) {
+	c.Helper()
+	c.must(api.Status().Patch(c.Context(), c.get("v1", "PersistentVolumeClaim", claim), client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Bound"}}`))))
+}
+
 // What keeps a VM from running is the reason of Ready.
 func TestTrouble(t *testing.T) {
 	c := newCluster(t)
@@ -42,6 +48,7 @@ func TestTrouble(t *testing.T) {
 		{"ClaimPending", `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"no volume"}]}`, "RepositoryUnbound", "vmop-image-repository"},
 		{"ImagePull", waiting("ImagePullBackOff"), "ImagePull", "because"},
 		{"CrashLoop", waiting("CrashLoopBackOff"), "CrashLoop", "because"},
+		{"ImageNotOnNode", waiting("ErrImageNeverPull"), "ImagePull", "ErrImageNeverPull"},
 		{"GuestStarting", running, "GuestStarting", ""},
 		{"NodeLost", strings.Replace(running, `"Ready","status":"True"`, `"Ready","status":"False"`, 1), "NodeLost", "node"},
 	} {
@@ -53,6 +60,18 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("the message is %q, want it to have %q", message, tc.message)
 			}
 		})
+	}
+	const unschedulable = `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available"}],"containerStatuses":[]}`
+	c.create(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: vmop-image-repository}, spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}`)
+	c.bind("vmop-image-repository")
+	c.podStatus("web", unschedulable)
+	if message := c.waitFor("web", "Ready", "False", "ClaimPending"); !strings.Contains(message, "system-disk-web-0") || !strings.Contains(message, "0/1 nodes") {
+		t.Errorf("the message names neither the claim nor what the scheduler says: %s", message)
+	}
+	c.bind("system-disk-web-0")
+	c.bind("runner-data-web-0")
+	if message := c.waitFor("web", "Ready", "False", "Unschedulable"); message != "0/1 nodes are available" {
+		t.Errorf("the message is not that of the scheduler: %s", message)
 	}
 	c.podStatus("web", running)
 	c.runner("web", `{cpus: 1, ram: 1Gi, conditions: [{type: Running, status: "True", reason: VmStarted, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // options are what the command line says.
@@ -40,7 +41,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 }
 
 // check says what is wrong with the options.
-func (o *options) check() error {
+func (o *options) check(given *pflag.FlagSet) error {
 	if o.workers < 1 || o.workers > 64 {
 		return fmt.Errorf("--workers is %d, want 1 to 64", o.workers)
 	}
@@ -53,5 +54,19 @@ func (o *options) check() error {
 	if o.ownNamespace == "" {
 		o.ownNamespace = "default"
 	}
+	// A variable of a shell that is empty must not give the manager all namespaces.
+	if given.Changed("namespace") && len(o.namespaces) == 0 {
+		o.namespaces = []string{""}
+	}
+	for _, n := range o.namespaces {
+		if !isNamespace(n) {
+			return fmt.Errorf("--namespace is %q, want the name of a namespace", n)
+		}
+	}
+	if !isNamespace(o.ownNamespace) {
+		return fmt.Errorf("--own-namespace is %q, want the name of a namespace", o.ownNamespace)
+	}
 	return nil
 }
+
+func isNamespace(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }

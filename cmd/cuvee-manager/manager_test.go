@@ -134,4 +134,3 @@ func (w *world) eventually(check func() string) {
 		<-time.After(100 * time.Millisecond)
 	}
 }
-

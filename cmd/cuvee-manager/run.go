@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +48,7 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err == nil {
-		err = o.check()
+		err = o.check(flags)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "cuvee-manager:", err)
@@ -103,13 +104,26 @@ func (o *options) run(ctx context.Context, logger logr.Logger) error {
 		}
 		defer metrics.Registry.Unregister(c)
 	}
-	if err := errors.Join(mgr.AddHealthzCheck("alive", healthz.Ping), mgr.AddReadyzCheck("ready", healthz.Ping)); err != nil {
+	if err := errors.Join(mgr.AddHealthzCheck("alive", healthz.Ping), mgr.AddReadyzCheck("ready", readiness(mgr.Elected(), engine))); err != nil {
 		return fmt.Errorf("serve health: %w", err)
 	}
 	if err := errors.Join(mgr.Add(store), mgr.Add(engine)); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	return mgr.Start(ctx)
+}
+
+// readiness says that all is known of the cluster that the engine needs. A manager that waits for another one to end is as
+// ready as it can be.
+func readiness(elected <-chan struct{}, engine *controller.Engine) healthz.Checker {
+	return func(*http.Request) error {
+		select {
+		case <-elected:
+			return engine.Ready()
+		default:
+			return nil
+		}
+	}
 }
 
 // config says how to reach the API server: as the flag says, as in a pod, or as kubectl does.

@@ -18,14 +18,11 @@ func TestTemplatesPage(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "lab.cue")
 	w.must(os.WriteFile(file, []byte("package vm\n"), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	address := l.Addr().String()
-	w.must(l.Close())
+	address := w.address()
 	w.manager(w.admin("templates"), "--templates", dir, "--metrics-address", address)
-	w.eventually(func() string { return lacks(get(address), "for VirtualMachine") })
+	w.eventually(func() string { return lacks(get(address, templatesPage), "for VirtualMachine") })
 	w.must(os.WriteFile(file, []byte("package vm\n\nsettings: vm: maximumCpus: \"4\"\n"), 0o600))
-	w.eventually(func() string { return lacks(get(address), "file       lab.cue\nline       3\n") })
+	w.eventually(func() string { return lacks(get(address, templatesPage), "file       lab.cue\nline       3\n") })
 	w.eventually(func() string {
 		events, err := w.client.Resource(resource("events.k8s.io", "v1", "events")).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
 		w.must(err)
@@ -44,8 +41,18 @@ func lacks(text, what string) string {
 	return "there is no " + what + " in:\n" + text
 }
 
-func get(address string) string {
-	answer, err := http.Get("http://" + address + templatesPage)
+// address is one that nothing listens at.
+func (w *world) address() string {
+	w.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// get returns the text of a page, or why there is none.
+func get(address, page string) string {
+	answer, err := http.Get("http://" + address + page)
 	if err != nil {
 		return err.Error()
 	}

@@ -66,6 +66,16 @@ func (p *Process) Stop(ctx context.Context) error {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// ExitCode is what it has ended with; -1 if it has not ended, or by a signal.
+func (p *Process) ExitCode() int {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	default:
+		return -1
+	}
+}
+
 // PID is the process's id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
