@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/cuvee-vm/cuvee/controller/apiserver"
 	"github.com/cuvee-vm/cuvee/controller/keypair"
 	"github.com/cuvee-vm/cuvee/controller/watch"
 	"github.com/cuvee-vm/cuvee/render"
@@ -130,45 +127,4 @@ func (p *pass) wakeAt(at time.Time) {
 	if !at.IsZero() && (p.state.wake.IsZero() || at.Before(p.state.wake)) {
 		p.state.wake = at
 	}
-}
-
-// findSecrets makes the custom resource known to the Secrets of its certificates: one that is not its own has no label that
-// leads back to it.
-func (p *pass) findSecrets() error {
-	var now []apiserver.Ref
-	for _, key := range slices.Sorted(maps.Keys(p.result.Generate)) {
-		i := slices.IndexFunc(p.result.Objects, func(o render.Object) bool { return o.Key == key })
-		if i < 0 {
-			return &problem{reason: reasonTemplateError, stalled: true, wait: true,
-				message: fmt.Sprintf("generate.%s: there is no objects.%s to have the certificate", key, key)}
-		}
-		ref, err := p.refOf(p.result.Objects[i])
-		if err != nil {
-			return err
-		}
-		if ref.GroupVersionKind != gvk("v1", "Secret") {
-			return &problem{reason: reasonTemplateError, stalled: true, wait: true,
-				message: fmt.Sprintf("generate.%s: objects.%s is a %s, want a Secret", key, key, ref.Kind)}
-		}
-		now = append(now, ref)
-	}
-	if !slices.Equal(now, p.state.secrets) {
-		p.wantSecrets(p.ref, p.state.secrets, now)
-		p.state.secrets = now
-	}
-	maps.DeleteFunc(p.state.certificates, func(key string, _ certificate) bool { return p.result.Generate[key].DNSNames == nil })
-	return nil
-}
-
-// wantSecrets makes a custom resource known to Secrets, and unknown to the last ones.
-func (k *kindController) wantSecrets(who types.NamespacedName, last, now []apiserver.Ref) {
-	each := func(refs []apiserver.Ref, do func(*watch.Kind, watch.Address)) {
-		for _, ref := range refs {
-			if kind := k.watches.Kind(ref.GroupVersionKind); kind != nil {
-				do(kind, kind.ByName(ref.Namespace, ref.Name))
-			}
-		}
-	}
-	each(last, func(kind *watch.Kind, at watch.Address) { kind.Unwant(at, who) })
-	each(now, func(kind *watch.Kind, at watch.Address) { kind.Want(at, who) })
 }

@@ -171,7 +171,7 @@ func (k *kindController) wantAgain() {
 	k.mu.Unlock()
 	for ref, s := range states {
 		k.want(ref, nil, s.at)
-		k.wantSecrets(ref, nil, s.secrets)
+		k.wantOthers(ref, nil, s.others)
 	}
 }
 

@@ -24,8 +24,9 @@ type state struct {
 	at addresses
 	// patched are objects of others that were changed, which no label leads to.
 	patched []apiserver.Ref
-	// secrets have the certificates that the engine makes, and certificates is what is known of them, by key.
-	secrets      []apiserver.Ref
+	// others are objects that no label leads back from: those to patch, and the Secrets of certificates.
+	others []apiserver.Ref
+	// certificates is what is known of certificates, by key.
 	certificates map[string]certificate
 	// contests are about objects that had to be set back.
 	contests map[apiserver.Ref]*contest
@@ -114,7 +115,7 @@ func (k *kindController) load(ref types.NamespacedName) (*pass, error) {
 	if item == nil {
 		if st != nil {
 			k.want(ref, st.at, nil)
-			k.wantSecrets(ref, st.secrets, nil)
+			k.wantOthers(ref, st.others, nil)
 		}
 		return nil, nil
 	}
@@ -186,7 +187,7 @@ func (p *pass) objectsDigest() [sha256.Size]byte {
 			items[refOfItem(kind, i)] = i
 		}
 	}
-	for _, ref := range slices.Concat(p.state.patched, p.state.secrets) {
+	for _, ref := range slices.Concat(p.state.patched, p.state.others) {
 		if kind := p.watches.Kind(ref.GroupVersionKind); kind != nil {
 			if i := kind.Get(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}); i != nil {
 				items[ref] = i
@@ -217,7 +218,7 @@ func (p *pass) digestOf(items map[apiserver.Ref]*watch.Item) [sha256.Size]byte {
 
 // judge remembers an object as it was found, or left, if it is one of the custom resource's.
 func (p *pass) judge(ref apiserver.Ref, i *watch.Item) {
-	if i != nil && (i.Owner == p.item.UID || slices.Contains(p.state.patched, ref) || slices.Contains(p.state.secrets, ref)) {
+	if i != nil && (i.Owner == p.item.UID || slices.Contains(p.state.patched, ref) || slices.Contains(p.state.others, ref)) {
 		p.judged[ref] = i
 	}
 }
@@ -291,7 +292,7 @@ func (p *pass) render() error {
 			p.wakeAt(time.Now().Add(r.Wake))
 		}
 		p.setMetrics(r.Metrics)
-		return p.findSecrets()
+		return p.findOthers()
 	}
 	return &problem{reason: reasonTemplateError, message: fmt.Sprintf("the templates want to see something else after each of %d renders", maxRenders), wait: true}
 }

@@ -70,6 +70,8 @@ type cluster struct {
 	// agent is the user agent of the engine.
 	agent string
 	stop  func()
+	// others are further namespaces that the next engine works in.
+	others []string
 	// recorder gets the Events of the next engine, and logged its log; they may be nil.
 	recorder events.EventRecorder
 	logged   *lines
@@ -132,7 +134,7 @@ func (c *cluster) startWith(config *rest.Config, hc *http.Client, packages contr
 		}
 	}, funcr.Options{Verbosity: 10})
 	e, err := controller.New(controller.Options{
-		Config: config, HTTPClient: hc, Mapper: mapper, Source: packages, Namespaces: []string{c.namespace},
+		Config: config, HTTPClient: hc, Mapper: mapper, Source: packages, Namespaces: append([]string{c.namespace}, c.others...),
 		OwnNamespace: c.namespace, Workers: 2, Resync: time.Hour, Log: log, Recorder: c.recorder,
 	})
 	c.must(err)
