@@ -77,6 +77,11 @@ bench-runner: ## Measure the runner and what it runs; prints lines of "figure NA
 	@tools/need.sh test
 	@./bench/runner.sh
 
+.PHONY: bench-controller
+bench-controller: $(KUBE) ## Measure the controller on a real API server, with 10,000 VMs; prints lines of "figure NAME VALUE UNIT"
+	@tools/need.sh test
+	@./bench/controller.sh
+
 .PHONY: bench-guest
 bench-guest: ## Measure the boot of a whole Debian; takes root and minutes; prints lines of "figure NAME VALUE UNIT"
 	@tools/need.sh test test-guest

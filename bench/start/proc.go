@@ -4,42 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
-	"time"
 )
 
 // idleRAM is the RAM of the VM in bench/testdata/idle.yaml, in bytes.
 const idleRAM = 1 << 30
-
-// cpuTime is how long all threads of a process have been on a CPU
-// (https://docs.kernel.org/scheduler/sched-stats.html). It has the resolution of the scheduler, and
-// not that of the clock's ticks, of which an idle process may use none.
-func cpuTime(pid int) (time.Duration, error) {
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil {
-		return 0, err
-	}
-	if len(files) == 0 {
-		return 0, fmt.Errorf("process %d has no schedstat", pid)
-	}
-	var sum time.Duration
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return 0, err
-		}
-		running, _, _ := strings.Cut(string(text), " ")
-		ns, err := strconv.ParseInt(running, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read %s: %w", name, err)
-		}
-		sum += time.Duration(ns)
-	}
-	return sum, nil
-}
 
 // memory is what a process has in memory, in bytes.
 type memory struct {

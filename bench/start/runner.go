@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cuvee-vm/cuvee/bench/proc"
 	"github.com/cuvee-vm/cuvee/runner/qmp"
 )
 
@@ -142,7 +143,7 @@ func measureEmulated(ctx context.Context, o options, dir string) (memory, error)
 	if err := pause(ctx, o.idle/2); err != nil {
 		return memory{}, err
 	}
-	before, err := cpuTime(p.cmd.Process.Pid)
+	before, err := proc.CPUTime(p.cmd.Process.Pid)
 	if err != nil {
 		return memory{}, err
 	}
@@ -150,7 +151,7 @@ func measureEmulated(ctx context.Context, o options, dir string) (memory, error)
 	if err := pause(ctx, o.idle); err != nil {
 		return memory{}, err
 	}
-	after, err := cpuTime(p.cmd.Process.Pid)
+	after, err := proc.CPUTime(p.cmd.Process.Pid)
 	if err != nil {
 		return memory{}, err
 	}

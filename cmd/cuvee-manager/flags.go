@@ -18,6 +18,7 @@ type options struct {
 	ownNamespace  string
 	metrics       string
 	health        string
+	debug         string
 	leaderElect   bool
 	workers       int
 	resync        time.Duration
@@ -34,6 +35,7 @@ func (o *options) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.ownNamespace, "own-namespace", os.Getenv("POD_NAMESPACE"), "namespace for what the manager keeps for itself: its lease, and which kinds it has made; that of its pod if it is not given, else default")
 	f.StringVar(&o.metrics, "metrics-address", ":8080", "address to serve /metrics at; 0 for none")
 	f.StringVar(&o.health, "health-address", ":8081", "address to serve /healthz and /readyz at; 0 for none")
+	f.StringVar(&o.debug, "debug-address", "0", "address to serve the profiles of Go's pprof at, to whoever can reach it; 0 for none")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several managers work, and the others wait for it to end")
 	f.IntVar(&o.workers, "workers", 4, "custom resources of a kind that are worked on at a time, from 1 to 64")
 	f.DurationVar(&o.resync, "resync", time.Hour, "after how long each custom resource is looked at though nothing has happened; 0 for never")

@@ -75,6 +75,7 @@ func (o *options) run(ctx context.Context, logger logr.Logger) error {
 		Logger:                        logger,
 		Metrics:                       metricsserver.Options{BindAddress: o.metrics},
 		HealthProbeBindAddress:        o.health,
+		PprofBindAddress:              o.debug,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.ownNamespace,

@@ -66,13 +66,19 @@ func (s *Server) Mark() (Mark, error) {
 // Since returns the requests since a moment that pass the filter, in the order of their answers. A request whose answer
 // has only just arrived may be missing still.
 func (s *Server) Since(mark Mark, filter func(Request) bool) ([]Request, error) {
+	out, _, err := s.Follow(mark, filter)
+	return out, err
+}
+
+// Follow is Since, and returns the moment from which to go on.
+func (s *Server) Follow(mark Mark, filter func(Request) bool) ([]Request, Mark, error) {
 	f, err := os.Open(s.auditLog())
 	if err != nil {
-		return nil, fmt.Errorf("read the audit log: %w", err)
+		return nil, mark, fmt.Errorf("read the audit log: %w", err)
 	}
 	defer f.Close()
 	if _, err := f.Seek(int64(mark), io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read the audit log: %w", err)
+		return nil, mark, fmt.Errorf("read the audit log: %w", err)
 	}
 	var out []Request
 	lines := bufio.NewReader(f)
@@ -80,14 +86,15 @@ func (s *Server) Since(mark Mark, filter func(Request) bool) ([]Request, error) 
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			// The rest is a line that is being written.
-			return out, nil
+			return out, mark, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the audit log: %w", err)
+			return nil, mark, fmt.Errorf("read the audit log: %w", err)
 		}
+		mark += Mark(len(line))
 		r, err := parseRequest(line)
 		if err != nil {
-			return nil, fmt.Errorf("read the audit log: %w", err)
+			return nil, mark, fmt.Errorf("read the audit log: %w", err)
 		}
 		if filter(r) {
 			out = append(out, r)
