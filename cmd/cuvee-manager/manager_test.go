@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a test waits for what has to happen, on a machine with other work.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // asManager makes the test's own program the manager.
 const asManager = "CUVEE_TEST_RUN_AS_MANAGER"
@@ -45,6 +45,8 @@ type world struct {
 	client    dynamic.Interface
 	vms       int
 	mark      testserver.Mark
+	// meanwhile is called again and again while the test waits for something.
+	meanwhile func()
 }
 
 var (
@@ -66,11 +68,18 @@ func newWorld(t *testing.T, vms int) *world {
 	var err error
 	w.client, err = dynamic.NewForConfig(server.Config)
 	w.must(err)
-	_, err = w.client.Resource(resource("", "v1", "namespaces")).Create(t.Context(), object("v1", "Namespace", w.namespace), metav1.CreateOptions{})
+	_, err = w.client.Resource(resource("", "namespaces")).Create(t.Context(), object("v1", "Namespace", w.namespace), metav1.CreateOptions{})
 	w.must(err)
-	w.mark, err = server.Mark()
-	w.must(err)
+	w.mark = w.now()
 	return w
+}
+
+// now is this moment in the audit log.
+func (w *world) now() testserver.Mark {
+	w.Helper()
+	m, err := server.Mark()
+	w.must(err)
+	return m
 }
 
 func (w *world) must(err error) {
@@ -80,8 +89,8 @@ func (w *world) must(err error) {
 	}
 }
 
-func resource(group, version, plural string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
+func resource(group, plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
 }
 
 func object(apiVersion, kind, name string) *unstructured.Unstructured {
@@ -89,7 +98,7 @@ func object(apiVersion, kind, name string) *unstructured.Unstructured {
 }
 
 func (w *world) machines() dynamic.ResourceInterface {
-	return w.client.Resource(resource("vmoperator.jdrupes.org", "v1", "vms")).Namespace(w.namespace)
+	return w.client.Resource(resource("vmoperator.jdrupes.org", "vms")).Namespace(w.namespace)
 }
 
 // manager starts the program for the world's namespace, as a user.
@@ -130,6 +139,9 @@ func (w *world) eventually(check func() string) {
 		}
 		if time.Now().After(end) {
 			w.Fatal(problem)
+		}
+		if w.meanwhile != nil {
+			w.meanwhile()
 		}
 		<-time.After(100 * time.Millisecond)
 	}

@@ -53,7 +53,7 @@ func TestNamespaces(t *testing.T) {
 	other.vm("web")
 	w.vm("web")
 	w.manager(w.admin("namespaces"))
-	configs := resource("", "v1", "configmaps")
+	configs := resource("", "configmaps")
 	w.eventually(func() string {
 		if _, err := w.client.Resource(configs).Namespace(w.namespace).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
 			return err.Error()

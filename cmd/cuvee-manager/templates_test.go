@@ -24,7 +24,7 @@ func TestTemplatesPage(t *testing.T) {
 	w.must(os.WriteFile(file, []byte("package vm\n\nsettings: vm: maximumCpus: \"4\"\n"), 0o600))
 	w.eventually(func() string { return lacks(get(address, templatesPage), "file       lab.cue\nline       3\n") })
 	w.eventually(func() string {
-		events, err := w.client.Resource(resource("events.k8s.io", "v1", "events")).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
+		events, err := w.client.Resource(resource("events.k8s.io", "events")).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
 		w.must(err)
 		text := ""
 		for _, e := range events.Items {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -57,6 +59,8 @@ func NewProxy(config *rest.Config) (*Proxy, error) {
 		Transport:     transport,
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host}) },
 		FlushInterval: -1,
+		// It would note each watch that was cut.
+		ErrorLog: log.New(io.Discard, "", 0),
 		// A server that is away is a broken connection for the client, too.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
