@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/cuvee-vm/cuvee/controller/templateset"
 	"github.com/cuvee-vm/cuvee/controller/watch"
 	"github.com/cuvee-vm/cuvee/render"
@@ -89,7 +87,7 @@ func (k *kindController) try(set *render.Set, item *watch.Item) error {
 	if err != nil {
 		return err
 	}
-	p := &pass{kindController: k, pkg: &Package{Set: set}, ref: types.NamespacedName(item.Ref()), item: item, resource: resource}
+	p := &pass{kindController: k, pkg: &Package{Set: set}, ref: item.Ref(), item: item, resource: resource}
 	r, err := set.Render(p.input(nil))
 	if err != nil {
 		return err

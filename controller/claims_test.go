@@ -24,7 +24,7 @@ spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: fast, 
 	}
 
 	before := at(c.get("apps/v1", "StatefulSet", "web"), "metadata", "uid")
-	c.patchVM("web", `{"spec":{"vm":{"disks":[
+	c.patchVM(`{"spec":{"vm":{"disks":[
 		{"volumeClaimTemplate":{"metadata":{"name":"system"},"spec":{"resources":{"requests":{"storage":"1Gi"}}}}},
 		{"volumeClaimTemplate":{"metadata":{"name":"data"},"spec":{"resources":{"requests":{"storage":"1Gi"}}}}}]}}}`)
 	c.eventually(func() string {

@@ -56,7 +56,7 @@ func TestContest(t *testing.T) {
 	stop()
 	<-done
 	// What is rendered anew is applied all the same.
-	c.patchVM("web", `{"spec":{"vm":{"powerdownTimeout":33}}}`)
+	c.patchVM(`{"spec":{"vm":{"powerdownTimeout":33}}}`)
 	c.waitFor("web", "Ready", "False", "WaitingForPod")
 	if got := at(c.get("v1", "ConfigMap", "web"), "metadata", "labels", "app.kubernetes.io/managed-by"); got != "vm-operator" {
 		t.Errorf("the label is %v", got)

@@ -79,7 +79,8 @@ func (c *cluster) patch(apiVersion, kind, name, patch string) {
 	c.must(api.Patch(c.Context(), u, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("kubectl-edit")))
 }
 
-func (c *cluster) patchVM(name, patch string) {
+// patchVM changes the VM web as a user does.
+func (c *cluster) patchVM(patch string) {
 	c.Helper()
-	c.patch("vmoperator.jdrupes.org/v1", "VirtualMachine", name, patch)
+	c.patch("vmoperator.jdrupes.org/v1", "VirtualMachine", "web", patch)
 }

@@ -22,10 +22,10 @@ func TestRestart(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
 	pod := c.create(podManifest, "web")
-	c.podStatus("web", running)
+	c.podStatus(running)
 	c.waitFor("web", "Ready", "False", "GuestStarting")
 	c.replicas(1)
-	c.patchVM("web", `{"metadata":{"annotations":{"cuvee-vm.github.io/restart":"a"}}}`)
+	c.patchVM(`{"metadata":{"annotations":{"cuvee-vm.github.io/restart":"a"}}}`)
 	c.replicas(0)
 	c.quiet()
 	c.replicas(0)
@@ -36,18 +36,18 @@ func TestRestart(t *testing.T) {
 	}
 	// The next pod is left alone, also by another manager.
 	c.create(podManifest, "web")
-	c.podStatus("web", running)
+	c.podStatus(running)
 	c.quiet()
 	c.replicas(1)
 	c.stop()
 	c.start(one(vmPackage(t)))
 	c.eventually(func() string {
-		c.patchVM("web", `{"metadata":{"annotations":{"touched":"`+time.Now().String()+`"}}}`)
+		c.patchVM(`{"metadata":{"annotations":{"touched":"` + time.Now().String() + `"}}}`)
 		return ""
 	})
 	c.quiet()
 	c.replicas(1)
 
-	c.patchVM("web", `{"metadata":{"annotations":{"cuvee-vm.github.io/restart":"b"}}}`)
+	c.patchVM(`{"metadata":{"annotations":{"cuvee-vm.github.io/restart":"b"}}}`)
 	c.replicas(0)
 }

@@ -17,7 +17,7 @@ func TestInvalidSpec(t *testing.T) {
 	for _, disk := range []string{"a", "b"} {
 		c.create(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: %s-disk-web-0, labels: {app.kubernetes.io/instance: other}}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`, disk)
 	}
-	c.patchVM("web", `{"spec":{"vm":{"currentCpus":1,"disks":[
+	c.patchVM(`{"spec":{"vm":{"currentCpus":1,"disks":[
 		{"volumeClaimTemplate":{"metadata":{"name":"a"},"spec":{"resources":{"requests":{"storage":"1Gi"}}}}},
 		{"volumeClaimTemplate":{"metadata":{"name":"b"},"spec":{"resources":{"requests":{"storage":"1Gi"}}}}}]}}}`)
 	c.waitFor("web", "Stalled", "True", "InvalidSpec")
@@ -34,6 +34,6 @@ func TestInvalidSpec(t *testing.T) {
 	if now := at(c.vm("web"), "status", "image"); now != image {
 		t.Errorf("status.image was %v and is %v", image, now)
 	}
-	c.patchVM("web", `{"spec":{"vm":{"disks":[]}}}`)
+	c.patchVM(`{"spec":{"vm":{"disks":[]}}}`)
 	c.waitFor("web", "Stalled", "False", "")
 }

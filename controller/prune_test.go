@@ -8,7 +8,7 @@ const withCloudInit = `{"spec":{"cloudInit":{"userData":{"hostname":"x"}}}}`
 func TestPrune(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
-	c.patchVM("web", withCloudInit)
+	c.patchVM(withCloudInit)
 	c.eventually(func() string {
 		if c.get("v1", "Secret", "web-cloud-init") == nil {
 			return "no Secret for cloud-init"
@@ -18,7 +18,7 @@ func TestPrune(t *testing.T) {
 	// A user's Secret and claim, with all labels of the VM's but the owner's.
 	c.create(`{apiVersion: v1, kind: Secret, metadata: {name: web-user, labels: {app.kubernetes.io/name: vm-runner, app.kubernetes.io/instance: web, app.kubernetes.io/managed-by: vm-operator}}}`)
 
-	c.patchVM("web", `{"spec":{"cloudInit":null,"vm":{"disks":[]}}}`)
+	c.patchVM(`{"spec":{"cloudInit":null,"vm":{"disks":[]}}}`)
 	c.eventually(func() string {
 		if c.get("v1", "Secret", "web-cloud-init") != nil {
 			return "the Secret for cloud-init is still there"
@@ -38,7 +38,7 @@ func TestPrune(t *testing.T) {
 func TestPruneAfterRestart(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
-	c.patchVM("web", withCloudInit)
+	c.patchVM(withCloudInit)
 	c.eventually(func() string {
 		if c.get("v1", "Secret", "web-cloud-init") == nil {
 			return "no Secret for cloud-init"
@@ -46,7 +46,7 @@ func TestPruneAfterRestart(t *testing.T) {
 		return ""
 	})
 	c.stop()
-	c.patchVM("web", `{"spec":{"cloudInit":null}}`)
+	c.patchVM(`{"spec":{"cloudInit":null}}`)
 	c.start(one(vmPackage(t)))
 	c.eventually(func() string {
 		if c.get("v1", "Secret", "web-cloud-init") != nil {

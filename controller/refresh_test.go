@@ -8,7 +8,7 @@ func TestPodIsRefreshed(t *testing.T) {
 	c.create(vmManifest, "web")
 	c.waitFor("web", "Ready", "False", "WaitingForPod")
 	c.create(podManifest, "web")
-	c.podStatus("web", running)
+	c.podStatus(running)
 	const annotation = "cuvee-vm.github.io/config"
 	c.eventually(func() string {
 		if c.get("v1", "Pod", "web-0").GetAnnotations()[annotation] == "" {
@@ -24,7 +24,7 @@ func TestPodIsRefreshed(t *testing.T) {
 		}
 		return ""
 	}
-	c.patchVM("web", `{"spec":{"vm":{"powerdownTimeout":33}}}`)
+	c.patchVM(`{"spec":{"vm":{"powerdownTimeout":33}}}`)
 	c.eventually(changed)
 	c.quiet()
 	last = c.get("v1", "Pod", "web-0").GetAnnotations()[annotation]

@@ -12,17 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// podStatus sets the status of a VM's pod as kubelet and the scheduler do.
-func (c *cluster) podStatus(vm, status string) {
+// podStatus sets the status of the pod of the VM web as kubelet and the scheduler do.
+func (c *cluster) podStatus(status string) {
 	c.Helper()
-	c.must(api.Status().Patch(c.Context(), c.get("v1", "Pod", vm+"-0"), client.RawPatch("application/merge-patch+json", []byte(`{"status":`+status+`}`))))
+	c.must(api.Status().Patch(c.Context(), c.get("v1", "Pod", "web-0"), client.RawPatch("application/merge-patch+json", []byte(`{"status":`+status+`}`))))
 }
 
-// runner writes status as the VM's runner does.
-func (c *cluster) runner(vm, status string) {
+// runner writes status as the runner of the VM web does.
+func (c *cluster) runner(status string) {
 	c.Helper()
-	u := c.object(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: %s}, status: %s}`, vm, status)
-	u.SetUID(c.vm(vm).GetUID())
+	u := c.object(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: web}, status: %s}`, status)
+	u.SetUID(c.vm("web").GetUID())
 	c.must(api.Status().Apply(c.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("cuvee.runner"), client.ForceOwnership))
 }
 
@@ -54,7 +54,7 @@ func TestTrouble(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &cluster{T: t, namespace: c.namespace, agent: c.agent}
-			c.podStatus("web", tc.status)
+			c.podStatus(tc.status)
 			c.waitFor("web", "Ready", "False", tc.reason)
 			if _, _, message := condition(c.vm("web"), "Ready"); !strings.Contains(message, tc.message) {
 				t.Errorf("the message is %q, want it to have %q", message, tc.message)
@@ -64,7 +64,7 @@ func TestTrouble(t *testing.T) {
 	const unschedulable = `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available"}],"containerStatuses":[]}`
 	c.create(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: vmop-image-repository}, spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}`)
 	c.bind("vmop-image-repository")
-	c.podStatus("web", unschedulable)
+	c.podStatus(unschedulable)
 	if message := c.waitFor("web", "Ready", "False", "ClaimPending"); !strings.Contains(message, "system-disk-web-0") || !strings.Contains(message, "0/1 nodes") {
 		t.Errorf("the message names neither the claim nor what the scheduler says: %s", message)
 	}
@@ -73,8 +73,8 @@ func TestTrouble(t *testing.T) {
 	if message := c.waitFor("web", "Ready", "False", "Unschedulable"); message != "0/1 nodes are available" {
 		t.Errorf("the message is not that of the scheduler: %s", message)
 	}
-	c.podStatus("web", running)
-	c.runner("web", `{cpus: 1, ram: 1Gi, conditions: [{type: Running, status: "True", reason: VmStarted, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`)
+	c.podStatus(running)
+	c.runner(`{cpus: 1, ram: 1Gi, conditions: [{type: Running, status: "True", reason: VmStarted, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`)
 	c.waitFor("web", "Ready", "True", "Running")
 	if got := at(c.vm("web"), "status", "cpus"); got != int64(1) {
 		t.Errorf("the runner's status.cpus is %v, want 1", got)
@@ -112,9 +112,9 @@ func TestStatusWithoutPod(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
 	pod := c.create(podManifest, "web")
-	c.podStatus("web", running)
+	c.podStatus(running)
 	c.waitFor("web", "Ready", "False", "GuestStarting")
-	c.runner("web", fmt.Sprintf(up, runnerConditions("True")))
+	c.runner(fmt.Sprintf(up, runnerConditions("True")))
 	c.waitFor("web", "Ready", "True", "Running")
 	c.must(api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	c.waitFor("web", "Running", "False", "VmStopped")
@@ -139,10 +139,10 @@ func TestStatusWithoutPod(t *testing.T) {
 	}
 
 	c.create(podManifest, "web")
-	c.podStatus("web", running)
+	c.podStatus(running)
 	c.waitFor("web", "Ready", "False", "GuestStarting")
 	// Some are as the manager had them, and belong to both for a while.
-	c.runner("web", fmt.Sprintf(up, runnerConditions("False")))
+	c.runner(fmt.Sprintf(up, runnerConditions("False")))
 	c.waitFor("web", "Ready", "True", "Running")
 	c.quiet()
 	vm = c.vm("web")
@@ -186,18 +186,18 @@ func TestRestartRequired(t *testing.T) {
 	c := newCluster(t)
 	c.create(vmManifest, "web")
 	c.create(podManifest, "web")
-	c.podStatus("web", running)
+	c.podStatus(running)
 	c.waitFor("web", "Ready", "False", "GuestStarting")
 	config := c.config("web")
 	booted, err := json.Marshal(map[string]any{"cpus": 1, "ram": "1Gi", "booted": map[string]any{"revision": config["revision"], "why": config["why"]}})
 	c.must(err)
-	c.runner("web", string(booted))
+	c.runner(string(booted))
 	c.waitFor("web", "RestartRequired", "False", "UpToDate")
-	c.patchVM("web", `{"spec":{"vm":{"maximumCpus":4,"currentCpus":1}}}`)
+	c.patchVM(`{"spec":{"vm":{"maximumCpus":4,"currentCpus":1}}}`)
 	c.waitFor("web", "RestartRequired", "True", "ConfigurationChanged")
 	if _, _, message := condition(c.vm("web"), "RestartRequired"); !strings.Contains(message, "spec.vm.maximumCpus") || strings.Contains(message, "maximumRam") || strings.Contains(message, "display") {
 		t.Errorf("the message is %q, want it to name spec.vm.maximumCpus and no more", message)
 	}
-	c.patchVM("web", `{"spec":{"vm":{"maximumCpus":1}}}`)
+	c.patchVM(`{"spec":{"vm":{"maximumCpus":1}}}`)
 	c.waitFor("web", "RestartRequired", "False", "")
 }
