@@ -84,8 +84,9 @@ func (c closing) Error() string { return c.reason }
 var errEnding = closing{websocket.StatusGoingAway, "the runner ends"}
 
 // run runs all of a client's jobs until one of them ends, or the context does, and closes the connection.
-func (c *client) run(ctx context.Context, jobs ...func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (c *client) run(serving context.Context, jobs ...func(context.Context) error) error {
+	// A websocket that is being read when the context ends is cut off. The client has to be told first.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(serving))
 	defer cancel(nil)
 	ended := make(chan error, len(jobs)+1)
 	var running sync.WaitGroup
@@ -95,7 +96,7 @@ func (c *client) run(ctx context.Context, jobs ...func(context.Context) error) e
 	var first error
 	select {
 	case first = <-ended:
-	case <-ctx.Done():
+	case <-serving.Done():
 		first = errEnding
 	}
 	c.end(first)
