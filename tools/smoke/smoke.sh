@@ -120,6 +120,11 @@ check_unprivileged() {
     say "QEMU has no privileges"
 }
 
+# told says whether there is an Event with a reason. grep reads to the end, or kubectl would end by its broken pipe.
+told() {
+    k get events.events.k8s.io -o jsonpath='{range .items[*]}{.reason}{"\n"}{end}' | grep -x "$1" >/dev/null
+}
+
 # ---- The thread
 
 # shellcheck disable=SC2317 # called by the trap
@@ -149,7 +154,7 @@ vm_says '{.status.nodeName}' node1 || fail "the manager does not say which node 
 k get vms
 k patch vm hello --type=merge -p '{"spec":{"vm":{"state":"Stopped"}}}' >/dev/null
 await "the pod is gone" pod_gone
-k get events.events.k8s.io -o jsonpath='{range .items[*]}{.reason}{"\n"}{end}' | grep -qx PoweredDown || fail "the guest was not powered down"
+await "the guest was powered down, an Event says" told PoweredDown
 await "the status says that the VM does not run" vm_says "$(condition Running)" False
 k get vms
 kill -0 "$manager" || fail "the manager has ended"
