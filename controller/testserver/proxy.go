@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -38,6 +39,8 @@ type Proxy struct {
 	Config *rest.Config
 
 	server *httptest.Server
+	// end ends all requests, as Close of the server waits for them.
+	end    context.CancelFunc
 	faults atomic.Pointer[func(*http.Request) Fault]
 
 	mu     sync.Mutex
@@ -64,14 +67,18 @@ func NewProxy(config *rest.Config) (*Proxy, error) {
 		// A server that is away is a broken connection for the client, too.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, forward) }))
+	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, forward) }))
+	ctx, end := context.WithCancel(context.Background())
+	p.end = end
+	p.server.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+	p.server.Start()
 	p.Config = &rest.Config{Host: p.server.URL, QPS: -1}
 	return p, nil
 }
 
-// Close ends the proxy and all its connections.
+// Close ends the proxy and all its connections, those too of a client that connects again and again.
 func (p *Proxy) Close() {
-	p.server.CloseClientConnections()
+	p.end()
 	p.server.Close()
 }
 

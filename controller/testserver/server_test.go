@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -174,6 +175,63 @@ func TestProxyCutsWatches(t *testing.T) {
 	}
 	if proxy.Counts()["cut"] != 1 {
 		t.Errorf("counts are %v, want one cut", proxy.Counts())
+	}
+}
+
+// TestProxyCloses ends proxies while clients watch, who watch again each time that they are cut off.
+func TestProxyCloses(t *testing.T) {
+	testserver.Need(t, server)
+	for range 100 {
+		proxy, err := testserver.NewProxy(server.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := watchAgainAndAgain(t, proxy.Config)
+		closed := make(chan struct{})
+		go func() {
+			proxy.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(patience):
+			t.Error("the proxy waits for its clients")
+		}
+		stop()
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// watchAgainAndAgain has clients watch, and returns when one does.
+func watchAgainAndAgain(t *testing.T, config *rest.Config) (stop func()) {
+	t.Helper()
+	client := clientFor(t, config)
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	watching := make(chan struct{}, 1)
+	for range 8 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				watch, err := client.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{})
+				if err != nil {
+					continue
+				}
+				select {
+				case watching <- struct{}{}:
+				default:
+				}
+				for range watch.ResultChan() {
+					continue
+				}
+			}
+		})
+	}
+	<-watching
+	return func() {
+		cancel()
+		clients.Wait()
 	}
 }
 
