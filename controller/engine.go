@@ -48,7 +48,7 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Workers is how many custom resources of a kind are worked on at a time.
 	Workers int
-	// Resync is after how long each custom resource is looked at even if nothing has happened.
+	// Resync is in what time each custom resource is looked at once though nothing has happened; 0 is never.
 	Resync time.Duration
 	Log    logr.Logger
 }

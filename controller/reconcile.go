@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -162,11 +163,25 @@ func (p *pass) unchanged() (bool, error) {
 
 // rest is when the next pass comes without a reason.
 func (p *pass) rest() reconcile.Result {
-	after := p.options.Resync
+	after := nextTurn(time.Now(), p.options.Resync, p.item.UID)
 	if w := time.Until(p.state.wake); !p.state.wake.IsZero() && (after == 0 || w < after) {
 		after = max(w, time.Millisecond)
 	}
 	return reconcile.Result{RequeueAfter: after}
+}
+
+// nextTurn is how long it is until the next pass of a custom resource that comes only because an interval has passed. Each has a
+// moment of its own in the interval, so that a manager that has just looked at all of them does not do so again all at once.
+func nextTurn(now time.Time, interval time.Duration, uid types.UID) time.Duration {
+	if interval <= 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	// It never fails.
+	_, _ = h.Write([]byte(uid))
+	turn := time.Duration(h.Sum64() % uint64(interval))
+	since := (time.Duration(now.UnixNano()%int64(interval)) - turn + interval) % interval
+	return interval - since
 }
 
 // inputDigest stands for all that a render sees.

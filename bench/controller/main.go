@@ -59,7 +59,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer b.end()
-	if err := b.startManager(ctx, "--resync=0"); err != nil {
+	if err := b.startManager(ctx, "--reconcile-interval=0"); err != nil {
 		return err
 	}
 	// The first batch also has what is done once.

@@ -25,8 +25,8 @@ func (b *bench) startManager(ctx context.Context, args ...string) error {
 		return err
 	}
 	args = append([]string{
-		"--kubeconfig=" + file, "--namespace=" + managed, "--own-namespace=" + bare, "--templates=" + b.templates,
-		"--metrics-address=" + b.metrics, "--health-address=0", "--debug-address=" + b.debug, fmt.Sprintf("--workers=%d", workers),
+		"--kubeconfig=" + file, "--namespace=" + bare, "--watch-namespaces=" + managed, "--templates=" + b.templates, "--leader-election=false",
+		"--metrics-bind-address=" + b.metrics, "--health-probe-bind-address=0", "--debug-address=" + b.debug, fmt.Sprintf("--max-concurrent-reconciles=%d", workers),
 	}, args...)
 	if b.manager, err = testserver.StartProcess(nil, b.program, args...); err != nil {
 		return err

@@ -18,7 +18,7 @@ func (b *bench) noop(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if err := b.startManager(ctx, "--resync="+b.resync.String()); err != nil {
+	if err := b.startManager(ctx, "--reconcile-interval="+b.resync.String()); err != nil {
 		return err
 	}
 	end, err := b.allRendered(ctx)

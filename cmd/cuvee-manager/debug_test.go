@@ -14,7 +14,7 @@ func TestDebugAddress(t *testing.T) {
 	w.eventually(func() string { return lacks(get(address, profile), "heap profile") })
 
 	address = w.address()
-	w.manager(w.admin("debug"), "--metrics-address", address)
+	w.manager(w.admin("debug"), "--metrics-bind-address", address)
 	w.eventually(func() string { return lacks(get(address, templatesPage), "for VirtualMachine") })
 	if text := get(address, profile); strings.Contains(text, "heap profile") {
 		t.Errorf("profiles are beside the metrics:\n%s", text[:min(len(text), 500)])

@@ -92,7 +92,7 @@ func TestLeaderKilled(t *testing.T) {
 	users := []string{"leader-1", "leader-2"}
 	managers := map[string]*testserver.Process{}
 	for _, u := range users {
-		managers[u] = w.siteManager(w.admin(u), "--leader-elect")
+		managers[u] = w.siteManager(w.admin(u), "--leader-election")
 	}
 	first := ""
 	w.meanwhile = func() {

@@ -7,4 +7,4 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
 )
 
-func main() { os.Exit(Main(signals.SetupSignalHandler(), os.Args[1:], os.Stderr)) }
+func main() { os.Exit(Main(signals.SetupSignalHandler(), os.Args[1:], os.Stdout, os.Stderr)) }

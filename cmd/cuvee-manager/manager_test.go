@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asManager) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		os.Exit(Main(ctx, os.Args[1:], os.Stderr))
+		os.Exit(Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(testserver.Main(m, &server))
 }
@@ -108,7 +108,7 @@ func (w *world) manager(config *rest.Config, args ...string) *testserver.Process
 	w.must(testserver.WriteKubeconfig(file, config))
 	self, err := os.Executable()
 	w.must(err)
-	args = append([]string{"--kubeconfig", file, "--namespace", w.namespace, "--own-namespace", w.namespace, "--metrics-address", "0", "--health-address", "0"}, args...)
+	args = append([]string{"--kubeconfig", file, "--namespace", w.namespace, "--leader-election=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0"}, args...)
 	p, err := testserver.StartProcess([]string{asManager + "=1"}, self, args...)
 	w.must(err)
 	w.Cleanup(func() {

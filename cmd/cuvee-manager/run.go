@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,27 +33,26 @@ const (
 	exitUsage  = 2
 )
 
-// leaseName is the Lease that the managers of a cluster share.
+// leaseName is the Lease, in the manager's namespace, that its managers share.
 const leaseName = "cuvee-manager"
 
 // Main runs the manager until the context is done, and returns its exit code.
-func Main(ctx context.Context, args []string, stderr io.Writer) int {
-	var o options
-	flags := pflag.NewFlagSet("cuvee-manager", pflag.ContinueOnError)
-	flags.SetOutput(stderr)
-	o.bind(flags)
-	err := flags.Parse(args)
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, os.Getenv, stdout)
 	if errors.Is(err, pflag.ErrHelp) {
 		return exitOK
 	}
-	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if err == nil && o.version {
+		printVersion(stdout)
+		return exitOK
 	}
 	if err == nil {
-		err = o.check(flags)
+		err = o.place(podNamespace)
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "cuvee-manager:", err)
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintln(stderr, "cuvee-manager:", strings.TrimSpace(line))
+		}
 		return exitUsage
 	}
 	handler := slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: o.logLevel})
@@ -76,9 +77,9 @@ func (o *options) run(ctx context.Context, logger logr.Logger) error {
 		Metrics:                       metricsserver.Options{BindAddress: o.metrics},
 		HealthProbeBindAddress:        o.health,
 		PprofBindAddress:              o.debug,
-		LeaderElection:                o.leaderElect,
+		LeaderElection:                o.leaderElection,
 		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       o.ownNamespace,
+		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
@@ -93,8 +94,8 @@ func (o *options) run(ctx context.Context, logger logr.Logger) error {
 	}
 	engine, err = controller.New(controller.Options{
 		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper(), Source: store,
-		Namespaces: o.namespaces, OwnNamespace: o.ownNamespace, Recorder: mgr.GetEventRecorder("cuvee-manager"),
-		Workers: o.workers, Resync: o.resync, Log: logger,
+		Namespaces: o.managed(), OwnNamespace: o.namespace, Recorder: mgr.GetEventRecorder("cuvee-manager"),
+		Workers: o.concurrent, Resync: o.interval, Log: logger,
 	})
 	if err != nil {
 		return err
@@ -127,17 +128,18 @@ func readiness(elected <-chan struct{}, engine *controller.Engine) healthz.Check
 	}
 }
 
-// config says how to reach the API server: as the flag says, as in a pod, or as kubectl does.
+// config says how to reach the API server: as the flag says, as in a pod, or as kubectl does. KUBECONFIG is read as kubectl reads
+// it, so it may name several files.
 func (o *options) config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
-	if o.kubeconfig == "" && o.configContext == "" {
+	if o.kubeconfig == "" && o.kubeContext == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		config, err := rest.InClusterConfig()
 		if !errors.Is(err, rest.ErrNotInCluster) {
 			return config, err
 		}
 	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.configContext}).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.kubeContext}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}

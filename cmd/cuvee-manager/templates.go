@@ -25,12 +25,12 @@ func (o *options) templateStore(ctx context.Context, mgr manager.Manager, log *s
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the API server: %w", err)
 	}
-	keeper := controller.TemplateKeeper{ConfigMaps: client.ConfigMaps(o.ownNamespace)}
+	keeper := controller.TemplateKeeper{ConfigMaps: client.ConfigMaps(o.namespace)}
 	recorder := mgr.GetEventRecorder("cuvee-manager")
 	// Events are about the ConfigMap with the last good files: there is one, whatever the directory is made from.
 	about := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Name: controller.KeptTemplates, Namespace: o.ownNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: controller.KeptTemplates, Namespace: o.namespace},
 	}
 	store, err := templateset.New(ctx, templateset.Options{
 		BuiltIn: cuvee.Files, Directory: o.templates, Check: check, Keeper: keeper, Log: log,

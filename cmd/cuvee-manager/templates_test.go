@@ -19,7 +19,7 @@ func TestTemplatesPage(t *testing.T) {
 	file := filepath.Join(dir, "lab.cue")
 	w.must(os.WriteFile(file, []byte("package vm\n"), 0o600))
 	address := w.address()
-	w.manager(w.admin("templates"), "--templates", dir, "--metrics-address", address)
+	w.manager(w.admin("templates"), "--templates", dir, "--metrics-bind-address", address)
 	w.eventually(func() string { return lacks(get(address, templatesPage), "for VirtualMachine") })
 	w.must(os.WriteFile(file, []byte("package vm\n\nsettings: vm: maximumCpus: \"4\"\n"), 0o600))
 	w.eventually(func() string { return lacks(get(address, templatesPage), "file       lab.cue\nline       3\n") })

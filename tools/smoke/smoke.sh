@@ -139,8 +139,8 @@ trap end EXIT
 
 up
 go build -o bin/cuvee-manager ./cmd/cuvee-manager
-setpriv --pdeathsig KILL bin/cuvee-manager --kubeconfig "$KUBECONFIG" --templates tools/smoke/site --own-namespace vms \
-    --metrics-address 0 --health-address 0 >"$work/manager.log" 2>&1 &
+setpriv --pdeathsig KILL bin/cuvee-manager --kubeconfig "$KUBECONFIG" --templates tools/smoke/site --namespace vms \
+    --metrics-bind-address 0 --health-probe-bind-address 0 >"$work/manager.log" 2>&1 &
 manager=$!
 k apply -f tools/smoke/vm.yaml >/dev/null
 say "the VirtualMachine is applied"

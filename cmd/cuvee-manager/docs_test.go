@@ -1,0 +1,55 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/manager.md that are made from the program")
+
+const managerDoc = "../../docs/manager.md"
+
+// documented holds the part of docs/manager.md between two marks to a text; with -update it writes it.
+func documented(t *testing.T, mark, want string) {
+	t.Helper()
+	data, err := os.ReadFile(managerDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(data), "<!-- "+mark+" -->\n")
+	is, after, ok2 := strings.Cut(rest, "<!-- /"+mark+" -->")
+	if !ok || !ok2 {
+		t.Fatalf("%s has no part %s", managerDoc, mark)
+	}
+	if *update {
+		if err := os.WriteFile(managerDoc, []byte(before+"<!-- "+mark+" -->\n"+want+"<!-- /"+mark+" -->"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, is); diff != "" {
+		t.Errorf("the part %s is not current, run go test ./cmd/cuvee-manager -run %s -update (-program +documented):\n%s", mark, t.Name(), diff)
+	}
+}
+
+func TestDocumentedFlags(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| flag | variable | default | meaning |\n|---|---|---|---|\n")
+	o := options{}
+	for _, s := range o.settings() {
+		name, fallback := "`--"+s.name+"`", ""
+		if s.shorthand != "" {
+			name = "`-" + s.shorthand + "`, " + name
+		}
+		if s.fallback != "" {
+			fallback = "`" + s.fallback + "`"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", name, variable(s.name), fallback, strings.ReplaceAll(s.usage, "`", ""))
+	}
+	documented(t, "flags", b.String())
+}
