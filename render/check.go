@@ -124,7 +124,7 @@ func (c *contract) checkList(path string, v any, r *reporter) (any, bool) {
 func nearest(key string, known []string) string {
 	best, distance := "", len(key)/2+1
 	for _, name := range known {
-		if d := editDistance(strings.ToLower(key), strings.ToLower(name)); d < distance {
+		if d := EditDistance(strings.ToLower(key), strings.ToLower(name)); d < distance {
 			best, distance = name, d
 		}
 	}
@@ -134,9 +134,9 @@ func nearest(key string, known []string) string {
 	return ", known are " + join(known, "and")
 }
 
-// editDistance is the Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, replacements
+// EditDistance is the Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, replacements
 // and exchanges of neighbours that turn one text into the other.
-func editDistance(a, b string) int {
+func EditDistance(a, b string) int {
 	d := make([][]int, len(a)+1)
 	for i := range d {
 		d[i] = make([]int, len(b)+1)

@@ -18,10 +18,18 @@ var update = flag.Bool("update", false, "write what the scripts' commands print 
 // TestMain makes this program, and the stock cue command of the version that it is built with, commands of the scripts.
 // Each runs in a process of its own.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(tests{m}, map[string]func(){
 		"cuvee": main,
 		"cue":   func() { os.Exit(cuecmd.Main()) },
 	})
+}
+
+// tests are all tests, with what is cleaned up after them.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	defer stopAPIServer()
+	return t.M.Run()
 }
 
 // TestScripts runs the scripts of testdata/script: one behaviour a file, with what goes in and what comes out.
