@@ -157,6 +157,7 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 			return &problem{reason: reasonWaitingForEnd, message: fmt.Sprintf("%s is being deleted; it is made anew when it is gone", t.ref), wait: true}
 		}
 		if covered, err := t.covered(); covered || err != nil {
+			p.countSkip(t.ref)
 			p.judge(t.ref, t.item)
 			return err
 		}
@@ -278,6 +279,7 @@ func whoHas(object client.Object, owner string) string {
 // create makes an object that is not there.
 func (p *pass) create(ctx context.Context, t *target) error {
 	if t.item != nil {
+		p.countSkip(t.ref)
 		p.judge(t.ref, t.item)
 		return nil
 	}
@@ -318,6 +320,7 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 	if t.Policy.Subresource == "" {
 		child(metadata, "annotations")[watch.HashAnnotation] = t.hash
 		if missing, err := managedfields.Missing(orEmpty(t.item.Fields()), t.body); err != nil || missing == "" && t.item.Hash == t.hash {
+			p.countSkip(t.ref)
 			p.judge(t.ref, t.item)
 			return err
 		}

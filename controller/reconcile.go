@@ -39,6 +39,8 @@ type state struct {
 	// rendered says that the last pass could render.
 	rendered bool
 	metrics  map[string]float64
+	// ready is what the condition Ready says.
+	ready readiness
 }
 
 // pass is one look at one custom resource.
@@ -55,6 +57,8 @@ type pass struct {
 	judged map[apiserver.Ref]*watch.Item
 	// did is what was written, for an Event.
 	did []string
+	// outcome is what became of the pass.
+	outcome outcome
 }
 
 // maxRenders is how often a pass renders until the templates have seen all that they ask for.
@@ -68,11 +72,17 @@ func (k *kindController) Reconcile(ctx context.Context, request reconcile.Reques
 	if p == nil || err != nil {
 		return reconcile.Result{}, err
 	}
+	defer p.measure(time.Now())
 	if problem := k.unsynced(); problem != nil {
 		return p.report(ctx, problem)
 	}
-	if unchanged, err := p.unchanged(); unchanged || err != nil {
-		return p.rest(), err
+	unchanged, err := p.unchanged()
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if unchanged {
+		p.outcome = outcomeUnchanged
+		return p.rest(), nil
 	}
 	p.state.complete = false
 	if err := p.render(); err != nil {
@@ -120,7 +130,7 @@ func (k *kindController) load(ref types.NamespacedName) (*pass, error) {
 		}
 		return nil, nil
 	}
-	p := &pass{kindController: k, pkg: k.pkg.Load(), ref: ref, item: item, state: st, judged: map[apiserver.Ref]*watch.Item{}}
+	p := &pass{kindController: k, pkg: k.pkg.Load(), ref: ref, item: item, state: st, judged: map[apiserver.Ref]*watch.Item{}, outcome: outcomeFailed}
 	var err error
 	p.resource, err = item.Object()
 	return p, err
@@ -277,8 +287,9 @@ func (p *pass) render() error {
 		if p.state.input, err = p.inputDigest(observed); err != nil {
 			return err
 		}
-		p.metrics.renders.WithLabelValues(p.pkg.Name).Inc()
+		start := time.Now()
 		r, err := p.pkg.Set.Render(p.input(observed))
+		p.countRender(start)
 		if err != nil {
 			return renderProblem(err)
 		}
@@ -315,32 +326,42 @@ func (p *pass) render() error {
 // report writes the status, and says when the next pass comes.
 func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) {
 	if errors.Is(err, errNotSynced) {
+		p.outcome = outcomeWaiting
 		return reconcile.Result{}, nil
 	}
 	if errors.Is(err, errStale) {
-		return reconcile.Result{RequeueAfter: soon}, nil
+		return p.again(), nil
 	}
 	p.eventOfWrites()
 	if p.resource == nil {
+		p.outcome = outcomeDone
 		return reconcile.Result{}, nil
 	}
 	if statusErr := p.writeStatus(ctx, err); errors.Is(statusErr, errStale) {
-		return reconcile.Result{RequeueAfter: soon}, nil
+		return p.again(), nil
 	} else if statusErr != nil {
 		return reconcile.Result{}, errors.Join(err, fmt.Errorf("write status: %w", statusErr))
 	}
 	pr := problemOf(err)
 	if err == nil {
+		p.outcome = outcomeDone
 		p.state.objects = p.judgedDigest()
 		p.state.complete = true
 		return p.rest(), nil
 	}
 	if pr.wait {
 		// Only a change helps, and that brings a pass; but not every change can be seen, such as one of permissions.
+		p.outcome = outcomeWaiting
 		p.log.Info("waiting for a change", "resource", p.ref, "reason", pr.reason, "message", pr.message)
 		return reconcile.Result{RequeueAfter: slowly}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// again is a pass soon, over the custom resource as it is by then.
+func (p *pass) again() reconcile.Result {
+	p.outcome = outcomeStale
+	return reconcile.Result{RequeueAfter: soon}
 }
 
 // errStale says that the custom resource is not what this pass has seen any more. Its change brings the next pass.

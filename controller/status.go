@@ -109,6 +109,7 @@ func (p *pass) writeStatus(ctx context.Context, passErr error) error {
 		}
 		p.eventsOfFlips(flips)
 	}
+	p.setReady(desired)
 	p.state.status, err = p.statusDigest()
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -52,4 +53,28 @@ func TestDocumentedFlags(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", name, variable(s.name), fallback, strings.ReplaceAll(s.usage, "`", ""))
 	}
 	documented(t, "flags", b.String())
+}
+
+// The results of passes are those of the code.
+func TestDocumentedResults(t *testing.T) {
+	code, err := os.ReadFile("../../controller/metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile(managerDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(doc), "| `result` of a pass |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var results, rows []string
+	for _, m := range regexp.MustCompile(`outcome = "(\w+)"`).FindAllStringSubmatch(string(code), -1) {
+		results = append(results, m[1])
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(table, -1) {
+		rows = append(rows, m[1])
+	}
+	if diff := cmp.Diff(results, rows); diff != "" || len(rows) == 0 {
+		t.Errorf("results of passes (-code +documented):\n%s", diff)
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/cuvee-vm/cuvee/controller"
@@ -100,12 +98,11 @@ func (o *options) run(ctx context.Context, logger logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range []prometheus.Collector{engine, store} {
-		if err := metrics.Registry.Register(c); err != nil {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-		defer metrics.Registry.Unregister(c)
+	unregister, err := register(append(processMetrics(mgr.Elected()), engine, store)...)
+	if err != nil {
+		return err
 	}
+	defer unregister()
 	if err := errors.Join(mgr.AddHealthzCheck("alive", healthz.Ping), mgr.AddReadyzCheck("ready", readiness(mgr.Elected(), engine))); err != nil {
 		return fmt.Errorf("serve health: %w", err)
 	}
