@@ -37,6 +37,7 @@ func (s *Server) serveScreenshot(w http.ResponseWriter, req *http.Request) {
 	select {
 	case s.drawing <- struct{}{}:
 	case <-ctx.Done():
+		http.Error(w, "other screenshots take too long", http.StatusServiceUnavailable)
 		return
 	}
 	picture, err := s.current().Screenshot(ctx)

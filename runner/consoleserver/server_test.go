@@ -44,6 +44,12 @@ type pod struct {
 
 func newPod(t testing.TB, limits Limits) *pod {
 	t.Helper()
+	return newPodWith(t, limits, nil)
+}
+
+// newPodWith makes one with a screen.
+func newPodWith(t testing.TB, limits Limits, screen Screen) *pod {
+	t.Helper()
 	p := &pod{dir: t.TempDir(), port: serial.New(1 << 20)}
 	p.write(t, TokenFile, []byte(testToken+"\n"))
 	p.certify(t, "first")
@@ -57,7 +63,7 @@ func newPod(t testing.TB, limits Limits) *pod {
 	p.address = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	files := WatchFiles(ctx, p.dir, 10*time.Millisecond, discard)
-	s := New(Options{Serial: p.port, Screen: func() Screen { return nil }, Token: files.Token, Limits: &limits})
+	s := New(Options{Serial: p.port, Screen: func() Screen { return screen }, Token: files.Token, Limits: &limits})
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx, l, files.TLS()) }()
 	t.Cleanup(func() {
@@ -144,11 +150,16 @@ func (p *pod) get(t *testing.T, path, token string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// dial opens a websocket with the token.
+// dial opens a websocket with the token, for the serial port.
 func (p *pod) dial(t testing.TB, query string) *websocket.Conn {
 	t.Helper()
+	return p.open(t, "/console/serial"+query)
+}
+
+func (p *pod) open(t testing.TB, path string) *websocket.Conn {
+	t.Helper()
 	header := http.Header{"Authorization": {"Bearer " + testToken}}
-	ws, _, err := websocket.Dial(t.Context(), "wss://"+p.address+"/console/serial"+query, //nolint:bodyclose // A websocket has none.
+	ws, _, err := websocket.Dial(t.Context(), "wss://"+p.address+path, //nolint:bodyclose // A websocket has none.
 		&websocket.DialOptions{HTTPClient: newClient(t), HTTPHeader: header})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +169,7 @@ func (p *pod) dial(t testing.TB, query string) *websocket.Conn {
 }
 
 // next reads until there is a control message of a type, or output with a text.
-func next(t *testing.T, ws *websocket.Conn, want string) control {
+func next(t testing.TB, ws *websocket.Conn, want string) control {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -185,7 +196,7 @@ func next(t *testing.T, ws *websocket.Conn, want string) control {
 	}
 }
 
-func send(t *testing.T, ws *websocket.Conn, kind websocket.MessageType, text string) {
+func send(t testing.TB, ws *websocket.Conn, kind websocket.MessageType, text string) {
 	t.Helper()
 	if err := ws.Write(t.Context(), kind, []byte(text)); err != nil {
 		t.Fatal(err)
