@@ -173,12 +173,12 @@ func TestLeaseOfSamePod(t *testing.T) {
 	t.Parallel()
 	_, s := newLeases(t)
 	for range 2 {
-		begun := time.Now()
-		if err := leaseOf(s, "web-0", false).Acquire(t.Context()); err != nil {
+		lease := leaseOf(s, "web-0", false)
+		lease.duration = patience
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := lease.Acquire(ctx); err != nil {
 			t.Fatal(err)
-		}
-		if took := time.Since(begun); took >= time.Second {
-			t.Errorf("took %s", took)
 		}
 	}
 }
@@ -222,6 +222,7 @@ func TestLeaseIsDisturbed(t *testing.T) {
 			t.Parallel()
 			server, s := newLeases(t)
 			lease := leaseOf(s, "web-0", true)
+			lease.duration = patience
 			if err := lease.Acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -244,6 +245,9 @@ func TestLeaseWithoutServer(t *testing.T) {
 	t.Parallel()
 	server, s := newLeases(t)
 	strict, patient := leaseOf(s, "strict", true), leaseOf(s, "patient", false)
+	// A third of it is what a busy machine may hold up the one that ends.
+	const duration = 6 * time.Second
+	strict.duration, patient.duration = duration, duration
 	if err := strict.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -256,13 +260,13 @@ func TestLeaseWithoutServer(t *testing.T) {
 	if err := ends(t, ended); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("strict holder ends with %v", err)
 	}
-	if held := time.Since(renewed); held >= time.Second {
+	if held := time.Since(renewed); held >= duration {
 		t.Errorf("strict holder had it for %s after the last renewal, another one could have it", held)
 	}
 	select {
 	case err := <-still:
 		t.Errorf("patient holder ends with %v", err)
-	case <-time.After(time.Until(renewed.Add(1500 * time.Millisecond))):
+	case <-time.After(time.Until(renewed.Add(duration + time.Second))):
 	}
 	enough()
 	if err := ends(t, still); err != nil {
