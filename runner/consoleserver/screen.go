@@ -71,12 +71,11 @@ func (s *Server) serveVNC(ctx context.Context, w http.ResponseWriter, req *http.
 	if err != nil {
 		return
 	}
-	log := s.log.With("remote", req.RemoteAddr)
-	log.Info("console: VNC client")
+	gone := s.note(req, "VNC client")
 	err = c.run(ctx,
 		func(ctx context.Context) error { return c.fromQEMU(ctx, qemu) },
 		func(ctx context.Context) error { return c.toQEMU(ctx, qemu) })
-	log.Info("console: VNC client is gone", "error", err)
+	gone(err)
 }
 
 // fromQEMU sends what QEMU has to say. QEMU itself keeps no more for a slow client than a screen.

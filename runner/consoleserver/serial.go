@@ -113,8 +113,7 @@ func (s *Server) serveSerial(ctx context.Context, w http.ResponseWriter, req *ht
 	if err != nil {
 		return
 	}
-	log := s.log.With("remote", req.RemoteAddr)
-	log.Info("console: serial client", "write", want.write)
+	gone := s.note(req, "serial client", "write", want.write)
 	t := &session{client: c, port: s.serial, reader: s.serial.Reader(want.position), takes: make(chan *serial.Writer, 1)}
 	defer t.reader.Close()
 	if err := t.start(ctx); err != nil {
@@ -122,7 +121,7 @@ func (s *Server) serveSerial(ctx context.Context, w http.ResponseWriter, req *ht
 		return
 	}
 	err = t.run(ctx, t.show, func(ctx context.Context) error { return t.hear(ctx, want.write) }, t.watchWriter)
-	log.Info("console: serial client is gone", "error", err)
+	gone(err)
 }
 
 func (t *session) tell(ctx context.Context, m control) error {

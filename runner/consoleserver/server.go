@@ -86,7 +86,15 @@ type Server struct {
 	// drawing is held by the one screenshot that is made.
 	drawing  slots
 	refusals *rate.Limiter
+	// noted are the clients that the log tells of.
+	noted *rate.Limiter
 }
+
+// notes is how many clients per second the log tells of, notesInRow how many in a row. One that comes again and again is no news.
+const (
+	notes      = 1
+	notesInRow = 20
+)
 
 // New makes a server.
 func New(o Options) *Server {
@@ -101,6 +109,7 @@ func New(o Options) *Server {
 	s.logs, s.drawing = make(slots, s.limits.Logs), make(slots, 1)
 	s.screenshots = rate.NewLimiter(s.limits.Screenshots, s.limits.ScreenshotsInRow)
 	s.refusals = rate.NewLimiter(s.limits.Refusals, s.limits.RefusalsInRow)
+	s.noted = rate.NewLimiter(notes, notesInRow)
 	return s
 }
 
@@ -117,6 +126,17 @@ func (s slots) take(w http.ResponseWriter) bool {
 		http.Error(w, "too many clients", http.StatusServiceUnavailable)
 		return false
 	}
+}
+
+// note tells the log that a client has come. What is returned tells that it is gone, and why.
+func (s *Server) note(req *http.Request, what string, args ...any) (gone func(error)) {
+	level := slog.LevelInfo
+	if !s.noted.Allow() {
+		level = slog.LevelDebug
+	}
+	log := s.log.With("remote", req.RemoteAddr)
+	log.Log(req.Context(), level, "console: "+what, args...)
+	return func(err error) { log.Log(context.Background(), level, "console: "+what+" is gone", "error", err) }
 }
 
 // handler serves the paths until the context ends.

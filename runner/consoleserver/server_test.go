@@ -40,6 +40,8 @@ type pod struct {
 	address string
 	port    *serial.Port
 	guest   net.Conn
+	// log may be read when no client is there.
+	log bytes.Buffer
 }
 
 func newPod(t testing.TB, limits Limits) *pod {
@@ -63,7 +65,8 @@ func newPodWith(t testing.TB, limits Limits, screen Screen) *pod {
 	p.address = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	files := WatchFiles(ctx, p.dir, 10*time.Millisecond, discard)
-	s := New(Options{Serial: p.port, Screen: func() Screen { return screen }, Token: files.Token, Limits: &limits})
+	log := slog.New(slog.NewTextHandler(&p.log, nil))
+	s := New(Options{Serial: p.port, Screen: func() Screen { return screen }, Token: files.Token, Limits: &limits, Log: log})
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx, l, files.TLS()) }()
 	t.Cleanup(func() {
@@ -376,6 +379,23 @@ func TestSerialRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(t, good, "still here")
+}
+
+// A client that comes again and again does not fill the log.
+func TestClientsInLog(t *testing.T) {
+	var p *pod
+	// After the server has ended.
+	t.Cleanup(func() {
+		if lines := strings.Count(p.log.String(), "serial client"); lines < 2 || lines > 100 {
+			t.Errorf("the log has %d lines", lines)
+		}
+	})
+	p = newPod(t, DefaultLimits)
+	for range 100 {
+		ws := p.dial(t, "")
+		next(t, ws, typeStart)
+		_ = ws.CloseNow()
+	}
 }
 
 // Who only holds connections open, or never reads, is no trouble to the guest and to others.
