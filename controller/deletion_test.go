@@ -43,3 +43,22 @@ func TestDeletion(t *testing.T) {
 		t.Error("the claim was removed")
 	}
 }
+
+// A VM whose specification is refused can be deleted all the same, with what was made for it. Its claims stay.
+func TestDeletionOfInvalid(t *testing.T) {
+	c := newCluster(t)
+	c.create(vmManifest, "web")
+	c.applied("web")
+	c.patchVM(`{"spec":{"vm":{"currentCpus":7}}}`)
+	c.waitFor("web", "Ready", "False", "InvalidSpec")
+	c.must(api.Delete(t.Context(), c.vm("web")))
+	c.eventually(func() string {
+		if c.vm("web") != nil || c.get("apps/v1", "StatefulSet", "web") != nil || c.get("v1", "Secret", "web-display-secret") != nil {
+			return "the VM, or something of it, is still there"
+		}
+		return ""
+	})
+	if c.get("v1", "PersistentVolumeClaim", "system-disk-web-0") == nil {
+		t.Error("the claim was removed")
+	}
+}

@@ -42,29 +42,52 @@ func (p *pass) eventOfWrites() {
 	p.did = nil
 }
 
-// flip is a condition that changes its status.
+// flip is a condition that changes.
 type flip struct{ kind, reason, note string }
 
-// flips are the conditions that are about to change their status.
-func (p *pass) flips(desired map[string]any) []flip {
-	live := conditionsOf(p.liveStatus())
+// flips are the conditions that are about to change their status. One that was not there has not changed: of a new resource
+// all are such. A problem of the pass is told whenever it is another one, as Ready may be False already.
+func (p *pass) flips(desired map[string]any, pr *problem) []flip {
+	live, next := conditionsOf(p.liveStatus()), conditionsOf(desired)
 	var out []flip
-	for _, item := range slices.Sorted(maps.Keys(conditionsOf(desired))) {
-		c := conditionsOf(desired)[item]
-		was, ok := live[item]
-		if item == conditionReconciling || item == conditionStalled || ok && was["status"] == c["status"] || !ok && text(c["message"]) == "" {
-			continue
+	for _, t := range slices.Sorted(maps.Keys(next)) {
+		c, was := next[t], live[t]
+		switch {
+		case t == conditionReconciling || t == conditionStalled:
+			continue // They follow from Ready.
+		case t == conditionReady && pr != nil:
+			if isNews(pr, was) {
+				out = append(out, flip{pr.eventType(), pr.reason, text(c["message"])})
+			}
+		case was != nil && was["status"] != c["status"]:
+			out = append(out, flip{corev1.EventTypeNormal, text(c["reason"]), noteOf(t, c)})
 		}
-		f := flip{corev1.EventTypeNormal, text(c["reason"]), text(c["message"])}
-		if item == conditionReady && c["status"] == "False" && text(c["reason"]) != reasonDeleting {
-			f.kind = corev1.EventTypeWarning
-		}
-		if f.note == "" {
-			f.note = fmt.Sprintf("%s is %s", item, c["status"])
-		}
-		out = append(out, f)
 	}
 	return out
+}
+
+// isNews says that a problem is not the one that Ready tells of already. One that may pass comes with another text each time.
+func isNews(pr *problem, ready map[string]any) bool {
+	if ready["status"] != "False" || ready["reason"] != pr.reason {
+		return true
+	}
+	return pr.stalled && ready["message"] != shorten(pr.message, maxMessage)
+}
+
+// eventType is that of the Event about a problem. Something that only has to end first is none to worry about.
+func (p *problem) eventType() string {
+	if p.reason == reasonWaitingForEnd {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
+}
+
+// noteOf is what an Event says about a condition.
+func noteOf(t string, condition map[string]any) string {
+	if m := text(condition["message"]); m != "" {
+		return m
+	}
+	return fmt.Sprintf("%s is %s", t, condition["status"])
 }
 
 func (p *pass) eventsOfFlips(flips []flip) {

@@ -78,10 +78,31 @@ func (p *pass) applySelf(ctx context.Context, body map[string]any, subresource s
 
 // release lets a custom resource go that is being deleted, once the templates say that all is done. It says whether it did.
 func (p *pass) release(ctx context.Context) (bool, error) {
-	f := p.pkg.Set.Finalizer
-	if !p.item.Deleting || !p.result.Done || f == "" {
+	if !p.item.Deleting || !p.result.Done {
 		return false, nil
 	}
+	return p.letGo(ctx)
+}
+
+// abandon lets a custom resource go that is being deleted, though its specification is refused: nobody should have to mend what
+// they want to be rid of. What was made is removed without the stages that the templates would have it go through. Templates that do not
+// render at all are for the site to mend first. It returns what there is to report: the error that was found, or another.
+func (p *pass) abandon(ctx context.Context, found error) error {
+	if pr := problemOf(found); !p.item.Deleting || pr.reason != reasonInvalidSpec {
+		return found
+	}
+	if err := p.removeOwned(ctx, func(apiserver.Ref, *watch.Item) bool { return true }); err != nil {
+		return err
+	}
+	if gone, err := p.letGo(ctx); gone || err != nil {
+		return err
+	}
+	return found
+}
+
+// letGo removes the finalizer when nothing is left that the cluster would not remove. It says whether it did.
+func (p *pass) letGo(ctx context.Context) (bool, error) {
+	f := p.pkg.Set.Finalizer
 	at := slices.Index(p.finalizers(), f)
 	if at < 0 {
 		return false, nil

@@ -86,7 +86,7 @@ func (k *kindController) Reconcile(ctx context.Context, request reconcile.Reques
 	}
 	p.state.complete = false
 	if err := p.render(); err != nil {
-		return p.report(ctx, err)
+		return p.report(ctx, p.abandon(ctx, err))
 	}
 	if err := p.finalizer(ctx); err != nil {
 		return p.report(ctx, err)

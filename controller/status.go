@@ -22,6 +22,9 @@ const (
 	conditionStalled     = "Stalled"
 )
 
+// observedGeneration is the field that says which generation a status, or a condition, is about.
+const observedGeneration = "observedGeneration"
+
 // maxMessage is how long the API allows a condition's message to be.
 const maxMessage = 32768
 
@@ -103,7 +106,7 @@ func (p *pass) writeStatus(ctx context.Context, passErr error) error {
 		return err
 	}
 	if !same(own, desired) {
-		flips := p.flips(desired)
+		flips := p.flips(desired, problemOf(passErr))
 		if err := p.applyStatus(ctx, desired); err != nil {
 			return err
 		}
@@ -138,30 +141,39 @@ func (p *pass) desiredStatus(own map[string]any, passErr error) (map[string]any,
 	}
 	p.engineConditions(conditions, problemOf(passErr))
 	desired["conditions"] = p.conditionList(conditions)
+	// It is there for every kind, and also when nothing could be rendered: kstatus takes any other generation for one that
+	// nobody has looked at yet.
+	if g := p.generation(); g > 0 {
+		desired[observedGeneration] = g
+	}
 	return desired, nil
 }
 
 // engineConditions adds what the engine knows: whether the pass did all there was to do.
 func (p *pass) engineConditions(conditions map[string]render.Condition, pr *problem) {
+	// kstatus shows the message of the one that holds, and not that of Ready.
 	set := func(t string, holds bool, reason, message string) {
-		status := "False"
+		c := render.Condition{Status: "False", Reason: reason}
 		if holds {
-			status = "True"
+			c.Status = "True"
 		}
-		conditions[t] = render.Condition{Status: status, Reason: reason, Message: message}
+		if holds || t == conditionReady {
+			c.Message = message
+		}
+		conditions[t] = c
 	}
 	switch {
 	case pr != nil:
 		set(conditionReady, false, pr.reason, pr.message)
-		set(conditionReconciling, !pr.stalled, pr.reason, "")
-		set(conditionStalled, pr.stalled, pr.reason, "")
+		set(conditionReconciling, !pr.stalled, pr.reason, pr.message)
+		set(conditionStalled, pr.stalled, pr.reason, pr.message)
 		return
 	case p.item.Deleting:
 		set(conditionReady, false, reasonDeleting, "It is being deleted.")
-		set(conditionReconciling, true, reasonDeleting, "")
+		set(conditionReconciling, true, reasonDeleting, "It is being deleted.")
 	case p.result != nil && hasCondition(p.result.Conditions, conditionReady):
 		ready := p.result.Conditions[conditionReady]
-		set(conditionReconciling, ready.Status != "True", ready.Reason, "")
+		set(conditionReconciling, ready.Status != "True", ready.Reason, ready.Message)
 	default:
 		set(conditionReady, true, reasonApplied, "")
 		set(conditionReconciling, false, reasonSettled, "")
@@ -178,7 +190,6 @@ func hasCondition(m map[string]render.Condition, t string) bool {
 func (p *pass) conditionList(conditions map[string]render.Condition) []any {
 	live := conditionsOf(p.liveStatus())
 	now := time.Now().UTC().Format(time.RFC3339)
-	metadata, _ := p.resource["metadata"].(map[string]any)
 	var out []any
 	for _, t := range slices.Sorted(maps.Keys(conditions)) {
 		c := conditions[t]
@@ -187,8 +198,8 @@ func (p *pass) conditionList(conditions map[string]render.Condition) []any {
 			since = text(l["lastTransitionTime"])
 		}
 		entry := map[string]any{"type": t, "status": c.Status, "reason": c.Reason, "message": shorten(c.Message, maxMessage), "lastTransitionTime": since}
-		if g, ok := metadata["generation"]; ok {
-			entry["observedGeneration"] = g
+		if g := p.generation(); g > 0 {
+			entry[observedGeneration] = g
 		}
 		out = append(out, entry)
 	}
