@@ -36,7 +36,6 @@ type target struct {
 func (p *pass) apply(ctx context.Context) error {
 	objects := slices.Clone(p.result.Objects)
 	slices.SortStableFunc(objects, func(a, b render.Object) int { return a.Policy.Wave - b.Policy.Wave })
-	p.state.patched = nil
 	var problems []*problem
 	for i, o := range objects {
 		if i > 0 && o.Policy.Wave != objects[i-1].Policy.Wave && len(problems) > 0 {
@@ -161,9 +160,11 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 			p.judge(t.ref, t.item)
 			return err
 		}
-		if err := p.contested(t); err != nil {
-			p.judge(t.ref, t.item)
-			return err
+		if t.item.Hash == t.hash {
+			if err := p.contested(t); err != nil {
+				p.judge(t.ref, t.item)
+				return err
+			}
 		}
 		if t.item.ClientApplied {
 			if err := p.takeOver(ctx, t.ref); err != nil {
@@ -303,48 +304,6 @@ func (p *pass) create(ctx context.Context, t *target) error {
 	}
 	p.judge(t.ref, item)
 	return nil
-}
-
-// patch changes fields of an object that is there, and that need not be the custom resource's. The UID keeps the change from
-// another object of the same name.
-func (p *pass) patch(ctx context.Context, t *target) error {
-	if t.item == nil || t.item.Deleting {
-		return nil
-	}
-	p.state.patched = append(p.state.patched, t.ref)
-	metadata := child(t.body, "metadata")
-	metadata["name"], metadata["uid"] = t.ref.Name, string(t.item.UID)
-	if t.ref.Namespace != "" {
-		metadata["namespace"] = t.ref.Namespace
-	}
-	if t.Policy.Subresource == "" {
-		child(metadata, "annotations")[watch.HashAnnotation] = t.hash
-		if missing, err := managedfields.Missing(orEmpty(t.item.Fields()), t.body); err != nil || missing == "" && t.item.Hash == t.hash {
-			p.countSkip(t.ref)
-			p.judge(t.ref, t.item)
-			return err
-		}
-		if err := p.contested(t); err != nil {
-			p.judge(t.ref, t.item)
-			return err
-		}
-	}
-	object, err := p.send(ctx, t)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && problemOf(err).reason != reasonConflict {
-		// It has gone, and there may be another one.
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return p.learn(t, object)
-}
-
-func orEmpty(entry []byte) []byte {
-	if len(entry) == 0 {
-		return []byte("{}")
-	}
-	return entry
 }
 
 // remove deletes an object: one of the custom resource's, or what one of those controls.

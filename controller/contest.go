@@ -28,11 +28,8 @@ type contest struct {
 }
 
 // contested says whether to leave an object as someone has made it for now: nobody wins by writing faster. It is asked
-// before an object is set back.
+// before an object is sent again that was the same when it was sent last.
 func (p *pass) contested(t *target) error {
-	if t.item == nil || t.item.Hash != t.hash {
-		return nil // It is new, or what is rendered has changed.
-	}
 	if p.state.contests == nil {
 		p.state.contests = map[apiserver.Ref]*contest{}
 	}

@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"fmt"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,8 +54,11 @@ func TestDeletionOfInvalid(t *testing.T) {
 	c.waitFor("web", "Ready", "False", "InvalidSpec")
 	c.must(api.Delete(t.Context(), c.vm("web")))
 	c.eventually(func() string {
-		if c.vm("web") != nil || c.get("apps/v1", "StatefulSet", "web") != nil || c.get("v1", "Secret", "web-display-secret") != nil {
-			return "the VM, or something of it, is still there"
+		if vm := c.vm("web"); vm != nil {
+			return fmt.Sprint("the VM is still there: ", vm.Object)
+		}
+		if c.get("apps/v1", "StatefulSet", "web") != nil || c.get("v1", "Secret", "web-console-token") != nil {
+			return "something of the VM is still there"
 		}
 		return ""
 	})

@@ -94,6 +94,9 @@ func (p *pass) abandon(ctx context.Context, found error) error {
 	if err := p.removeOwned(ctx, func(apiserver.Ref, *watch.Item) bool { return true }); err != nil {
 		return err
 	}
+	if err := p.letGoPatches(ctx); err != nil {
+		return err
+	}
 	if gone, err := p.letGo(ctx); gone || err != nil {
 		return err
 	}

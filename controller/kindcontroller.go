@@ -212,8 +212,10 @@ func (k *kindController) changed(kind *watch.Kind, was, is *watch.Item) {
 		if i == nil {
 			continue
 		}
-		if ref, ok := k.resource(i.Owner); ok {
-			k.enqueue(ref)
+		for _, uid := range []types.UID{i.Owner, i.PatchedFor} {
+			if ref, ok := k.resource(uid); ok {
+				k.enqueue(ref)
+			}
 		}
 		for _, ref := range kind.Wanting(i) {
 			k.enqueue(ref)

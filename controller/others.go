@@ -18,7 +18,7 @@ func (p *pass) findOthers() error {
 	left := maps.Clone(p.result.Generate)
 	for _, o := range p.result.Objects {
 		_, certified := left[o.Key]
-		if !certified && o.Policy.Mode != "patch" {
+		if !certified && !isPatch(o) {
 			continue
 		}
 		ref, err := p.refOf(o)

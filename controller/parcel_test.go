@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,6 +100,16 @@ func (c *cluster) installParcels() {
 
 func (c *cluster) removeParcels() {
 	c.Helper()
+	// Those of other tests have a finalizer, and no engine any more.
+	var left unstructured.UnstructuredList
+	left.SetAPIVersion("example.com/v1")
+	left.SetKind("ParcelList")
+	if err := api.List(context.Background(), &left); !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		c.must(err)
+	}
+	for _, p := range left.Items {
+		c.must(client.IgnoreNotFound(api.Patch(context.Background(), &p, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+	}
 	crd := &apiextensions.CustomResourceDefinition{}
 	crd.Name = "parcels.example.com"
 	c.must(client.IgnoreNotFound(api.Delete(context.Background(), crd)))

@@ -23,7 +23,10 @@ func (p *pass) prune(ctx context.Context) error {
 			rendered[ref] = true
 		}
 	}
-	return p.removeOwned(ctx, func(ref apiserver.Ref, _ *watch.Item) bool { return !rendered[ref] })
+	if err := p.removeOwned(ctx, func(ref apiserver.Ref, _ *watch.Item) bool { return !rendered[ref] }); err != nil {
+		return err
+	}
+	return p.letGoPatches(ctx)
 }
 
 // removeOwned removes those of the custom resource's objects that are chosen, but none that is kept.
@@ -32,9 +35,7 @@ func (p *pass) removeOwned(ctx context.Context, chosen func(apiserver.Ref, *watc
 	for _, kind := range p.watches.Kinds() {
 		for _, i := range kind.Owned(p.item.UID) {
 			ref := refOfItem(kind, i)
-			if p.judged[ref] == nil {
-				p.judge(ref, i)
-			}
+			p.judgeUnseen(ref, i)
 			if i.Keep || i.Deleting || !chosen(ref, i) {
 				continue
 			}
@@ -44,6 +45,13 @@ func (p *pass) removeOwned(ctx context.Context, chosen func(apiserver.Ref, *watc
 		}
 	}
 	return joined(problems)
+}
+
+// judgeUnseen remembers an object that this pass has not come to.
+func (p *pass) judgeUnseen(ref apiserver.Ref, i *watch.Item) {
+	if p.judged[ref] == nil {
+		p.judge(ref, i)
+	}
 }
 
 // delete removes an object, but no other one that has its name by now.

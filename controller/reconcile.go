@@ -23,8 +23,8 @@ import (
 // state is what is kept of a custom resource between passes: digests and addresses, not results.
 type state struct {
 	at addresses
-	// patched are objects of others that were changed, which no label leads to.
-	patched []apiserver.Ref
+	// sent is what was last sent to subresources of objects.
+	sent map[subresource]string
 	// others are objects that no label leads back from: those to patch, and the Secrets of certificates.
 	others []apiserver.Ref
 	// certificates is what is known of certificates, by key.
@@ -208,11 +208,11 @@ func (p *pass) inputDigest(observed map[string][]map[string]any) ([sha256.Size]b
 func (p *pass) objectsDigest() [sha256.Size]byte {
 	items := map[apiserver.Ref]*watch.Item{}
 	for _, kind := range p.watches.Kinds() {
-		for _, i := range kind.Owned(p.item.UID) {
+		for _, i := range slices.Concat(kind.Owned(p.item.UID), kind.Patched(p.item.UID)) {
 			items[refOfItem(kind, i)] = i
 		}
 	}
-	for _, ref := range slices.Concat(p.state.patched, p.state.others) {
+	for _, ref := range p.state.others {
 		if kind := p.watches.Kind(ref.GroupVersionKind); kind != nil {
 			if i := kind.Get(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}); i != nil {
 				items[ref] = i
@@ -243,7 +243,7 @@ func (p *pass) digestOf(items map[apiserver.Ref]*watch.Item) [sha256.Size]byte {
 
 // judge remembers an object as it was found, or left, if it is one of the custom resource's.
 func (p *pass) judge(ref apiserver.Ref, i *watch.Item) {
-	if i != nil && (i.Owner == p.item.UID || slices.Contains(p.state.patched, ref) || slices.Contains(p.state.others, ref)) {
+	if i != nil && (i.Owner == p.item.UID || i.PatchedFor == p.item.UID || slices.Contains(p.state.others, ref)) {
 		p.judged[ref] = i
 	}
 }

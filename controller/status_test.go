@@ -126,7 +126,7 @@ func TestStatusWithoutPod(t *testing.T) {
 		delete(left, f)
 	}
 	if diff := cmp.Diff(map[string]any{
-		"cpus": int64(0), "ram": "0", "consoleClient": "", "runnerVersion": "v1", "displayPasswordSerial": int64(3),
+		"cpus": int64(0), "ram": "0", "consoleClient": "", "runnerVersion": "v1", "displayPasswordSerial": int64(3), "observedGeneration": int64(1),
 		"booted": map[string]any{"revision": "r"}, "resolved": map[string]any{"machine": map[string]any{"type": "q35"}},
 	}, left); diff != "" {
 		t.Errorf("the status of a VM without a pod (-want +got):\n%s", diff)

@@ -30,6 +30,8 @@ const (
 	KeyAnnotation = "cuvee-vm.github.io/key"
 	// HashAnnotation has the digest of what was rendered.
 	HashAnnotation = "cuvee-vm.github.io/hash"
+	// PatchAnnotation has the UID of the custom resource that fields of somebody else's object are applied for.
+	PatchAnnotation = "cuvee-vm.github.io/patched-for"
 	// KeepAnnotation is on objects that are never removed, with the value "true".
 	KeepAnnotation = "cuvee-vm.github.io/keep"
 )
@@ -47,6 +49,8 @@ type Item struct {
 	ResourceVersion string
 	// Owner is the UID of the custom resource that it was made for; empty if it was not made here.
 	Owner types.UID
+	// PatchedFor is the UID of the custom resource that fields of it are applied for; empty if there is none.
+	PatchedFor types.UID
 	// Controller is the UID of the owner reference that is marked as controller.
 	Controller types.UID
 	// OwnerReferenced says that one of the owner references is to Owner: the cluster removes the object with it.
@@ -59,9 +63,9 @@ type Item struct {
 	// ClientApplied says that kubectl apply without --server-side has set fields of it.
 	ClientApplied bool
 
-	// fields and statusFields are our entries in managedFields. Those of like objects are the same text, as the
+	// fields, statusFields and resizeFields are our entries in managedFields. Those of like objects are the same text, as the
 	// owner's UID is taken out of them.
-	fields, statusFields unique.Handle[string]
+	fields, statusFields, resizeFields unique.Handle[string]
 	// labels are lines of the form "key=value", with a line feed before the first.
 	labels string
 	// content is the JSON of the part that templates see, compressed if that pays; nil if they see none.
@@ -86,6 +90,19 @@ func (i *Item) Fields() []byte { return i.restore(i.fields) }
 // StatusFields is our entry in managedFields for the status.
 func (i *Item) StatusFields() []byte { return i.restore(i.statusFields) }
 
+// SubresourceFields is our entry in managedFields for a subresource that templates can patch.
+func (i *Item) SubresourceFields(subresource string) []byte {
+	if subresource == resize {
+		return i.restore(i.resizeFields)
+	}
+	return i.StatusFields()
+}
+
+// Subresources are those that templates can patch.
+var Subresources = []string{"status", resize}
+
+const resize = "resize"
+
 // Same says that two items are the same to the engine: nothing of ours has changed, nor what templates see.
 func (i *Item) Same(o *Item) bool {
 	return i.SameOwned(o) && i.sum == o.sum && i.labels == o.labels
@@ -94,12 +111,14 @@ func (i *Item) Same(o *Item) bool {
 // SameOwned says that nothing has changed that tells whether an object still is as it was applied.
 func (i *Item) SameOwned(o *Item) bool {
 	return i.UID == o.UID && i.Owner == o.Owner && i.Controller == o.Controller && i.Key == o.Key && i.Hash == o.Hash &&
-		i.Keep == o.Keep && i.Deleting == o.Deleting && i.ClientApplied == o.ClientApplied && i.fields == o.fields
+		i.Keep == o.Keep && i.Deleting == o.Deleting && i.ClientApplied == o.ClientApplied && i.fields == o.fields &&
+		i.PatchedFor == o.PatchedFor && i.statusFields == o.statusFields && i.resizeFields == o.resizeFields
 }
 
 // WriteOwned writes all that SameOwned compares.
 func (i *Item) WriteOwned(w io.Writer) {
-	fmt.Fprintf(w, "%s %s %s %s %s %t %t %t %s\n", i.UID, i.Owner, i.Controller, i.Key, i.Hash, i.Keep, i.Deleting, i.ClientApplied, i.fields.Value())
+	fmt.Fprintf(w, "%s %s %s %s %s %t %t %t %s %s %s %s\n", i.UID, i.Owner, i.Controller, i.Key, i.Hash, i.Keep, i.Deleting, i.ClientApplied,
+		i.fields.Value(), i.PatchedFor, i.statusFields.Value(), i.resizeFields.Value())
 }
 
 // Object is the part of the object that templates see; it may be changed.
@@ -158,7 +177,7 @@ func (p project) item(object runtime.Object) (*Item, error) {
 	annotations, labels := m.GetAnnotations(), m.GetLabels()
 	i := &Item{
 		Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
-		Owner: types.UID(labels[OwnerLabel]), Key: annotations[KeyAnnotation], Hash: annotations[HashAnnotation],
+		Owner: types.UID(labels[OwnerLabel]), PatchedFor: types.UID(annotations[PatchAnnotation]), Key: annotations[KeyAnnotation], Hash: annotations[HashAnnotation],
 		Keep: annotations[KeepAnnotation] == "true", Deleting: m.GetDeletionTimestamp() != nil,
 		ClientApplied: annotations[lastApplied] != "" && managedfields.UpdatedBy(m.GetManagedFields(), kubectlApply),
 	}
@@ -178,6 +197,7 @@ func (p project) item(object runtime.Object) (*Item, error) {
 	i.labels = text.String()
 	i.fields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, ""))
 	i.statusFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, "status"))
+	i.resizeFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, resize))
 	if p.content == nil {
 		return i, nil
 	}

@@ -24,6 +24,8 @@ type Kind struct {
 	mu      sync.RWMutex
 	items   map[types.NamespacedName]*Item
 	byOwner map[types.UID][]*Item
+	// byPatcher are the objects that fields are applied of, by the custom resource.
+	byPatcher map[types.UID][]*Item
 	// selections are the objects by the values of some labels, for each set of labels that is looked for.
 	selections map[string]map[string][]*Item
 	wanted     map[string][]types.NamespacedName
@@ -34,7 +36,7 @@ type Kind struct {
 func newKind(gvk schema.GroupVersionKind, namespaced bool, p project, changed func(*Kind, *Item, *Item)) *Kind {
 	return &Kind{
 		GroupVersionKind: gvk, Namespaced: namespaced, project: p, changed: changed,
-		items: map[types.NamespacedName]*Item{}, byOwner: map[types.UID][]*Item{},
+		items: map[types.NamespacedName]*Item{}, byOwner: map[types.UID][]*Item{}, byPatcher: map[types.UID][]*Item{},
 		selections: map[string]map[string][]*Item{}, wanted: map[string][]types.NamespacedName{},
 		problems: map[string]error{}, synced: map[string]bool{},
 	}
@@ -55,6 +57,13 @@ func (k *Kind) Owned(owner types.UID) []*Item {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return slices.Clone(k.byOwner[owner])
+}
+
+// Patched are the objects of somebody else that fields are applied of for a custom resource.
+func (k *Kind) Patched(by types.UID) []*Item {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return slices.Clone(k.byPatcher[by])
 }
 
 // All are all objects.
@@ -248,6 +257,9 @@ func (k *Kind) link(i *Item) {
 	if i.Owner != "" {
 		k.byOwner[i.Owner] = append(k.byOwner[i.Owner], i)
 	}
+	if i.PatchedFor != "" {
+		k.byPatcher[i.PatchedFor] = append(k.byPatcher[i.PatchedFor], i)
+	}
 	for keys, selection := range k.selections {
 		if s, ok := i.selector(keys); ok {
 			selection[s] = append(selection[s], i)
@@ -259,11 +271,13 @@ func (k *Kind) unlink(i *Item) {
 	drop := func(list []*Item) []*Item {
 		return slices.DeleteFunc(list, func(o *Item) bool { return o == i })
 	}
-	if i.Owner != "" {
-		if k.byOwner[i.Owner] = drop(k.byOwner[i.Owner]); len(k.byOwner[i.Owner]) == 0 {
-			delete(k.byOwner, i.Owner)
+	forget := func(index map[types.UID][]*Item, uid types.UID) {
+		if index[uid] = drop(index[uid]); len(index[uid]) == 0 {
+			delete(index, uid)
 		}
 	}
+	forget(k.byOwner, i.Owner)
+	forget(k.byPatcher, i.PatchedFor)
 	for keys, selection := range k.selections {
 		if s, ok := i.selector(keys); ok {
 			if selection[s] = drop(selection[s]); len(selection[s]) == 0 {
