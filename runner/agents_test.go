@@ -12,6 +12,7 @@ import (
 
 	"github.com/cuvee-vm/cuvee/runner"
 	"github.com/cuvee-vm/cuvee/runner/vmopagent"
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
 
 // buildAgent makes the archive with QEMU's guest agent, once; it is kept in .cache.
@@ -28,7 +29,7 @@ var buildAgent = sync.OnceValues(func() (string, error) {
 // withAgents is the demo's guest with the channels of both agents, and QEMU's guest agent on its second disk.
 func withAgents(t *testing.T) *runner.Config {
 	t.Helper()
-	c := linux(t, demoGuest(t))
+	c := linux(t, demodisk.Copy(t))
 	archive, err := buildAgent()
 	if err != nil {
 		t.Fatal(err)

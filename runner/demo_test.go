@@ -1,57 +1,16 @@
 package runner_test
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/cuvee-vm/cuvee/runner"
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
-
-// buildDemo builds the demo's guest, once; it is kept in .cache.
-var buildDemo = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "run", "./tools/demo-guest")
-	cmd.Dir = ".."
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return "../.cache/demo/guest.raw", nil
-})
-
-// demoGuest returns a copy of the demo's guest, a small Linux with a shell on its first serial port.
-func demoGuest(t *testing.T) string {
-	t.Helper()
-	path, err := buildDemo()
-	if err != nil && strings.Contains(err.Error(), "Debian packages are not available") {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	to, err := os.Create(filepath.Join(t.TempDir(), "guest.raw"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(to, from)
-	if err := errors.Join(err, to.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return to.Name()
-}
 
 const mib = 1 << 20
 
@@ -98,7 +57,7 @@ func (m *machine) says(command, want string) {
 
 // A Linux guest sees each change, without a restart of its QEMU.
 func TestLinux(t *testing.T) {
-	disk := demoGuest(t)
+	disk := demodisk.Copy(t)
 	m := boot(t, linux(t, disk))
 	begin, _ := m.vm.Status()
 	// Changes that come while the guest boots are not lost. (SeaBIOS would wait for ever for a CPU that is plugged in right when

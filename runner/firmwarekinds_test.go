@@ -8,6 +8,7 @@ import (
 
 	"github.com/cuvee-vm/cuvee/runner"
 	"github.com/cuvee-vm/cuvee/runner/firmware"
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
 
 // A VM's firmware can be changed, there and back, on the same data directory: each kind starts with variables that are its own, and
@@ -23,7 +24,7 @@ func TestFirmwareKinds(t *testing.T) {
 			t.Skipf("no firmware (Debian: ovmf): %v", err)
 		}
 	}
-	disk, data := demoGuest(t), t.TempDir()
+	disk, data := demodisk.Copy(t), t.TempDir()
 	vars := filepath.Join(data, "fw-vars.fd")
 	// start runs the VM until its console shows a text, and returns the variables that are there when the guest is started.
 	start := func(kind, text string) []byte {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cuvee-vm/cuvee/runner"
 	"github.com/cuvee-vm/cuvee/runner/firmware"
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
 
 // withFirmware gives the VM UEFI firmware that is found by QEMU's descriptors.
@@ -42,7 +43,7 @@ func TestSecureBoot(t *testing.T) {
 	if _, err := firmware.Find(firmware.Directories, q); err != nil {
 		t.Skipf("no firmware with enrolled keys (Debian: ovmf): %v", err)
 	}
-	c := linux(t, demoGuest(t))
+	c := linux(t, demodisk.Copy(t))
 	c.Live.CurrentCPUs = 1
 	withFirmware(c, "secure", secure)
 	m := boot(t, c)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
 
 // detachKey is Ctrl-].
@@ -23,7 +25,7 @@ const detachKey = "\x1d"
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	run := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+guestDisk(t))
+	run := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+demodisk.Copy(t))
 	run.waitFor(t, "cuvee-demo: ready")
 	for _, behaviour := range []struct {
 		name string
@@ -238,7 +240,7 @@ func testConsoleVMEnds(t *testing.T, h *home, run *cuveeRun) {
 		}
 	}
 	p.shows(t, "the VM has ended")
-	again := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+guestDisk(t))
+	again := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+demodisk.Copy(t))
 	p.shows(t, "connected again")
 	// The output of another run is new from its first byte.
 	p.shows(t, "cuvee-demo: ready")

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
 
 // consoleClient is a client of the console socket of a VM.
@@ -57,7 +59,7 @@ func (c *consoleClient) get(t *testing.T, path string) []byte {
 // The serial port and the screen of a VM can be used beside its terminal, by its name.
 func TestRunConsole(t *testing.T) {
 	h := newHome(t)
-	run := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+guestDisk(t))
+	run := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+demodisk.Copy(t))
 	run.waitFor(t, "cuvee-demo: ready")
 	c := h.console(t, "hello")
 

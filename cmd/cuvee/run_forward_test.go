@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
 
 // A server in the guest is reached at a forwarded port of this machine, by nobody but this machine.
@@ -24,7 +26,7 @@ func TestRunForwards(t *testing.T) {
 		"        - echo Hello from a virtual machine that was a YAML file a moment ago\n",
 		"        - mkdir /tmp/www && echo "+said+" >/tmp/www/index.html && httpd -p 8080 -h /tmp/www\n",
 	).Replace(readFile(t, "../../examples/hello.yaml"))
-	run := h.start(t, "-f", h.write(t, vm), "--disk", "system="+guestDisk(t))
+	run := h.start(t, "-f", h.write(t, vm), "--disk", "system="+demodisk.Copy(t))
 	// The address comes by DHCP, while the guest goes on.
 	run.waitFor(t, "eth0: 10.0.2.15")
 	run.waitFor(t, "cuvee-demo: ready")
@@ -67,7 +69,7 @@ func TestRunForwardsDatagrams(t *testing.T) {
         - (until awk '/^Udp. [0-9]/ {exit $2 == 0}' /proc/net/snmp; do usleep 200000; done; echo a server has read a datagram) &
 `,
 	).Replace(readFile(t, "../../examples/hello.yaml"))
-	run := h.start(t, "-f", h.write(t, vm), "--disk", "system="+guestDisk(t))
+	run := h.start(t, "-f", h.write(t, vm), "--disk", "system="+demodisk.Copy(t))
 	run.waitFor(t, "eth0: 10.0.2.15")
 	run.waitFor(t, "cuvee-demo: ready")
 

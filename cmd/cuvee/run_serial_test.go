@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
+)
 
 // The guest finds a disk by the name that the VirtualMachine gives it: udev makes /dev/disk/by-id/virtio-<serial> of the serial number.
 func TestRunNamesDisks(t *testing.T) {
@@ -14,6 +18,6 @@ spec:
   vm: {firmware: bios, maximumRam: 512Mi, display: {}, disks: [{volumeClaimTemplate: {metadata: {name: system}, spec: {resources: {requests: {storage: 1Gi}}}}}]}
 `
 	h := newHome(t)
-	run := h.start(t, "-f", h.write(t, vm), "--disk", "system="+guestDisk(t))
+	run := h.start(t, "-f", h.write(t, vm), "--disk", "system="+demodisk.Copy(t))
 	run.ends(t, 0, "first disk is system-disk.")
 }

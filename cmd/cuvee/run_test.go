@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
 
 // patience is far more than anything here takes; it only ends what hangs.
@@ -29,7 +30,7 @@ const patience = 3 * time.Minute
 func TestRunBoots(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	disk := guestDisk(t)
+	disk := demodisk.Copy(t)
 	run := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+disk)
 	run.waitFor(t, "cuvee-demo: ready")
 	for _, want := range []string{"hostname: hello", "Hello from a virtual machine that was a YAML file a moment ago"} {
@@ -45,7 +46,7 @@ func TestRunBoots(t *testing.T) {
 		other.ends(t, 3, "another VM runs with "+disk)
 	})
 	t.Run("DataInUse", func(t *testing.T) {
-		again := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+guestDisk(t))
+		again := h.start(t, "-f", "../../examples/hello.yaml", "--disk", "system="+demodisk.Copy(t))
 		again.ends(t, 1, filepath.Join(h.data, "cuvee", "default", "hello"))
 	})
 
@@ -80,12 +81,12 @@ spec:
 `
 	t.Run("Default", func(t *testing.T) {
 		h := newHome(t)
-		run := h.start(t, "-f", h.write(t, strings.Replace(vm, "SHUTDOWN", "", 1)), "--disk", "system="+guestDisk(t))
+		run := h.start(t, "-f", h.write(t, strings.Replace(vm, "SHUTDOWN", "", 1)), "--disk", "system="+demodisk.Copy(t))
 		run.ends(t, 0, "a round")
 	})
 	t.Run("False", func(t *testing.T) {
 		h := newHome(t)
-		run := h.start(t, "-f", h.write(t, strings.Replace(vm, "SHUTDOWN", "guestShutdownStops: false", 1)), "--disk", "system="+guestDisk(t))
+		run := h.start(t, "-f", h.write(t, strings.Replace(vm, "SHUTDOWN", "guestShutdownStops: false", 1)), "--disk", "system="+demodisk.Copy(t))
 		run.waitFor(t, "it starts again")
 		run.signal(t, syscall.SIGTERM)
 		run.ends(t, 0, "a round")
@@ -97,7 +98,7 @@ func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	hello := strings.Replace(readFile(t, "../../examples/hello.yaml"), "firmware: uefi", "firmware: bios", 1)
-	run := h.start(t, "-f", h.write(t, hello), "--disk", "system="+guestDisk(t))
+	run := h.start(t, "-f", h.write(t, hello), "--disk", "system="+demodisk.Copy(t))
 	run.waitFor(t, "cuvee-demo: ready")
 	run.signal(t, syscall.SIGINT)
 	run.ends(t, 0, "asking the guest to power down")
@@ -475,43 +476,6 @@ func (r *cuveeRun) children(t *testing.T) map[string]childProcess {
 		children[string(m[2])] = childProcess{pid, fd}
 	}
 	return children
-}
-
-// demoGuest builds the guest's disk, once; it is kept in .cache.
-var demoGuest = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "run", "./tools/demo-guest")
-	cmd.Dir = "../.."
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return "../../.cache/demo/guest.raw", nil
-})
-
-// guestDisk returns a copy of the demo's guest disk, which other tests may use at the same time.
-func guestDisk(t *testing.T) string {
-	t.Helper()
-	path, err := demoGuest()
-	if err != nil && strings.Contains(err.Error(), "Debian packages are not available") {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	to, err := os.Create(filepath.Join(t.TempDir(), "guest.raw"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.Close()
-	if _, err := io.Copy(to, from); err != nil {
-		t.Fatal(err)
-	}
-	return to.Name()
 }
 
 // entries are the names in a directory.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
 )
 
 // Without a cluster there is no limit of a Secret: user-data of several megabytes reaches the guest whole.
@@ -21,7 +23,7 @@ metadata: {name: large}
 spec:
   cloudInit: {userData: {runcmd: ["md5sum /mnt/cidata/user-data"], write_files: [{path: /large, content: "`+content+`"}]}}
   vm: {firmware: bios, maximumRam: 512Mi, display: {}, disks: [{volumeClaimTemplate: {metadata: {name: system}, spec: {resources: {requests: {storage: 1Gi}}}}}]}
-`), "--disk", "system="+guestDisk(t))
+`), "--disk", "system="+demodisk.Copy(t))
 	run.waitFor(t, "cuvee-demo: ready")
 	paths, err := filepath.Glob(filepath.Join(h.runtime, "*", "config", "cloud-init", "user-data"))
 	if err != nil || len(paths) != 1 {
