@@ -99,6 +99,9 @@ func hashOf(texts ...string) string {
 
 // refOf names a rendered object. One without a namespace is in that of its custom resource.
 func (p *pass) refOf(o render.Object) (apiserver.Ref, error) {
+	if ref, ok := p.refs[o.Key]; ok {
+		return ref, nil
+	}
 	var id struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
@@ -119,6 +122,7 @@ func (p *pass) refOf(o render.Object) (apiserver.Ref, error) {
 			ref.Namespace = p.ref.Namespace
 		}
 	}
+	p.refs[o.Key] = ref
 	return ref, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -60,6 +61,8 @@ type Engine struct {
 	clients watch.Clients
 	metrics *metrics
 
+	// rendering has a place for each render at a time: more than there are CPUs only take memory.
+	rendering chan struct{}
 	// started is closed when there are controllers to ask.
 	started chan struct{}
 
@@ -89,7 +92,7 @@ func New(o Options) (*Engine, error) {
 		o.Workers = 4
 	}
 	return &Engine{
-		options: o, api: api, metrics: newMetrics(), started: make(chan struct{}), running: map[string]*kindController{}, failed: map[string]error{},
+		options: o, api: api, metrics: newMetrics(), rendering: make(chan struct{}, runtime.GOMAXPROCS(0)), started: make(chan struct{}), running: map[string]*kindController{}, failed: map[string]error{},
 		clients: watch.Clients{Metadata: md, Dynamic: dyn, Mapper: o.Mapper},
 	}, nil
 }
@@ -156,6 +159,12 @@ func (e *Engine) Ready() error {
 		}
 	}
 	return nil
+}
+
+// turnToRender waits for a turn to render. Its result ends the turn.
+func (e *Engine) turnToRender() (ready func()) {
+	e.rendering <- struct{}{}
+	return func() { <-e.rendering }
 }
 
 // update brings the controllers in line with the packages.

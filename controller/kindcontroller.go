@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	runtimecontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -30,7 +32,7 @@ type kindController struct {
 	kind    schema.GroupVersionKind
 	watches *watch.Set
 	// queue is set once the controller has started.
-	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
+	queue atomic.Pointer[priorityqueue.PriorityQueue[reconcile.Request]]
 	// missing are kinds that templates make or look at, and that the API server does not have.
 	missing atomic.Pointer[[]schema.GroupVersionKind]
 
@@ -42,6 +44,9 @@ type kindController struct {
 	done   sync.WaitGroup
 	// everMade are the kinds that were ever made, also by earlier templates and managers.
 	everMade map[schema.GroupVersionKind]bool
+
+	// example is where the last custom resource that was rendered looks.
+	example atomic.Pointer[example]
 
 	mu     sync.Mutex
 	states map[types.NamespacedName]*state
@@ -91,14 +96,18 @@ func (k *kindController) update(ctx context.Context, p Package) error {
 func (k *kindController) start(ctx context.Context) error {
 	c, err := runtimecontroller.NewUnmanaged(k.pkg.Load().Name, runtimecontroller.Options{
 		Reconciler: k, MaxConcurrentReconciles: k.options.Workers, SkipNameValidation: ptr.To(true), RecoverPanic: ptr.To(true),
-		Logger: k.log, NeedLeaderElection: ptr.To(false),
+		Logger: k.log, NeedLeaderElection: ptr.To(false), UsePriorityQueue: ptr.To(true),
 	})
 	if err != nil {
 		return fmt.Errorf("make a controller: %w", err)
 	}
 	started := make(chan struct{})
 	err = c.Watch(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		k.queue.Store(&q)
+		pq, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
+		if !ok {
+			return fmt.Errorf("make a controller: its queue is a %T", q)
+		}
+		k.queue.Store(&pq)
 		close(started)
 		return nil
 	}))
@@ -208,17 +217,22 @@ func (k *kindController) changed(kind *watch.Kind, was, is *watch.Item) {
 	if was != nil && is != nil && was.Same(is) {
 		return
 	}
+	turn := now
+	if was == nil && is.Key != "" {
+		// It was made here, most likely a moment ago, and the others made with it are about to be seen, too.
+		turn = afterwards
+	}
 	for _, i := range []*watch.Item{was, is} {
 		if i == nil {
 			continue
 		}
 		for _, uid := range []types.UID{i.Owner, i.PatchedFor} {
 			if ref, ok := k.resource(uid); ok {
-				k.enqueue(ref)
+				k.enqueue(ref, turn)
 			}
 		}
 		for _, ref := range kind.Wanting(i) {
-			k.enqueue(ref)
+			k.enqueue(ref, turn)
 		}
 	}
 }
@@ -233,10 +247,14 @@ func (k *kindController) noteResource(was, is *watch.Item) {
 		k.byUID[is.UID] = is.Ref()
 	}
 	k.mu.Unlock()
-	if is != nil {
-		k.enqueue(is.Ref())
-	} else {
-		k.enqueue(was.Ref())
+	switch {
+	case is == nil:
+		k.enqueue(was.Ref(), now)
+	case was != nil && was.Generation == is.Generation && was.Deleting == is.Deleting:
+		// What is new is in the status, or an annotation.
+		k.enqueue(is.Ref(), afterwards)
+	default:
+		k.enqueue(is.Ref(), now)
 	}
 }
 
@@ -248,9 +266,21 @@ func (k *kindController) resource(uid types.UID) (types.NamespacedName, bool) {
 	return ref, ok
 }
 
-func (k *kindController) enqueue(ref types.NamespacedName) {
+// turn is when a custom resource has its pass.
+type turn priorityqueue.AddOpts
+
+var (
+	// now is as soon as there is a worker.
+	now = turn{}
+	// afterwards is when no other one waits that somebody has made or changed.
+	afterwards = turn{Priority: ptr.To(-1), After: 50 * time.Millisecond}
+	// eventually is after those.
+	eventually = turn{Priority: ptr.To(-2)}
+)
+
+func (k *kindController) enqueue(ref types.NamespacedName, t turn) {
 	if q := k.queue.Load(); q != nil {
-		(*q).Add(reconcile.Request{NamespacedName: ref})
+		(*q).AddWithOpts(priorityqueue.AddOpts(t), reconcile.Request{NamespacedName: ref})
 	}
 }
 
@@ -260,6 +290,6 @@ func (k *kindController) enqueueAll() {
 		return
 	}
 	for _, i := range kind.All() {
-		k.enqueue(i.Ref())
+		k.enqueue(i.Ref(), eventually)
 	}
 }

@@ -62,6 +62,19 @@ func (k *kindController) want(who types.NamespacedName, last, now addresses) {
 // for templates that are rendered without a cluster.
 func (k *kindController) gather(set *render.Set, a addresses) (map[string][]map[string]any, error) {
 	out := map[string][]map[string]any{}
+	err := k.eachFound(set, a, func(key string, l render.Lookup, item *watch.Item) error {
+		object, err := item.Object()
+		if err != nil {
+			return err
+		}
+		out[key] = append(out[key], l.Project(object))
+		return nil
+	})
+	return out, err
+}
+
+// eachFound goes through what is at the addresses.
+func (k *kindController) eachFound(set *render.Set, a addresses, do func(string, render.Lookup, *watch.Item) error) error {
 	for key, list := range a {
 		l := set.Watches[key]
 		kind := k.watches.Kind(gvk(l.APIVersion, l.Kind))
@@ -70,13 +83,47 @@ func (k *kindController) gather(set *render.Set, a addresses) (map[string][]map[
 		}
 		for _, at := range list {
 			for _, item := range kind.Find(at) {
-				object, err := item.Object()
-				if err != nil {
-					return nil, err
+				if err := do(key, l, item); err != nil {
+					return err
 				}
-				out[key] = append(out[key], l.Project(object))
 			}
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// lookAt makes a pass look elsewhere from now on.
+func (p *pass) lookAt(at addresses) {
+	p.want(p.ref, p.state.at, at)
+	p.state.at = at
+}
+
+// example is where a custom resource looks.
+type example struct {
+	ref types.NamespacedName
+	at  addresses
+}
+
+// exemplify makes the custom resource the one that the next new one is taken to be like.
+func (p *pass) exemplify() {
+	p.example.Store(&example{ref: p.ref, at: p.state.at})
+}
+
+// guess makes a custom resource that was never rendered look where the last one that was would look, had it this name: where to look is
+// known after a render only, and then what was found may take another one. It says whether it did. A wrong guess costs no more than
+// none.
+func (p *pass) guess() bool {
+	e := p.example.Load()
+	if p.state.at != nil || e == nil {
+		return false
+	}
+	at := addresses{}
+	for key, list := range e.at {
+		for _, a := range list {
+			at[key] = append(at[key], a.For(e.ref, p.ref))
+		}
+		slices.Sort(at[key])
+	}
+	p.lookAt(at)
+	return true
 }

@@ -34,6 +34,9 @@ type state struct {
 	// complete says that the last pass has done all there was to do, with this input, these objects, this status.
 	complete               bool
 	input, objects, status [sha256.Size]byte
+	// seen are the serials of all that there was when the last pass had nothing to do, with the templates' revision.
+	seen     []uint64
+	revision string
 	// wake is when to render again although nothing has changed; zero if never.
 	wake time.Time
 	// rendered says that the last pass could render.
@@ -53,6 +56,8 @@ type pass struct {
 	// resource is the custom resource, with its status.
 	resource map[string]any
 	result   *render.Result
+	// refs name the rendered objects, by their keys.
+	refs map[string]apiserver.Ref
 	// judged are the custom resource's objects as this pass has found or left them.
 	judged map[apiserver.Ref]*watch.Item
 	// did is what was written, for an Event.
@@ -68,12 +73,20 @@ const maxRenders = 5
 func (k *kindController) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	k.changing.RLock()
 	defer k.changing.RUnlock()
-	p, err := k.load(request.NamespacedName)
-	if p == nil || err != nil {
-		return reconcile.Result{}, err
+	p := k.load(request.NamespacedName)
+	if p == nil {
+		return reconcile.Result{}, nil
 	}
 	defer p.measure(time.Now())
-	if problem := k.unsynced(); problem != nil {
+	problem := k.unsynced()
+	if problem == nil && p.untouched() {
+		p.outcome = outcomeUnchanged
+		return p.rest(), nil
+	}
+	if err := p.read(); err != nil {
+		return reconcile.Result{}, err
+	}
+	if problem != nil {
 		return p.report(ctx, problem)
 	}
 	unchanged, err := p.unchanged()
@@ -107,10 +120,10 @@ func (k *kindController) Reconcile(ctx context.Context, request reconcile.Reques
 }
 
 // load finds the custom resource. There is no pass if it is gone.
-func (k *kindController) load(ref types.NamespacedName) (*pass, error) {
+func (k *kindController) load(ref types.NamespacedName) *pass {
 	kind := k.watches.Kind(k.kind)
 	if kind == nil {
-		return nil, nil
+		return nil
 	}
 	item := kind.Get(ref)
 	k.mu.Lock()
@@ -128,12 +141,16 @@ func (k *kindController) load(ref types.NamespacedName) (*pass, error) {
 			k.want(ref, st.at, nil)
 			k.wantOthers(ref, st.others, nil)
 		}
-		return nil, nil
+		return nil
 	}
-	p := &pass{kindController: k, pkg: k.pkg.Load(), ref: ref, item: item, state: st, judged: map[apiserver.Ref]*watch.Item{}, outcome: outcomeFailed}
-	var err error
-	p.resource, err = item.Object()
-	return p, err
+	return &pass{kindController: k, pkg: k.pkg.Load(), ref: ref, item: item, state: st, outcome: outcomeFailed}
+}
+
+// read makes ready for a pass that is more than a look.
+func (p *pass) read() (err error) {
+	p.judged, p.refs = map[apiserver.Ref]*watch.Item{}, map[string]apiserver.Ref{}
+	p.resource, err = p.item.Object()
+	return err
 }
 
 // unsynced is why what is in the cluster is not all known yet; nil if it is.
@@ -153,12 +170,38 @@ func (k *kindController) unsynced() error {
 // errNotSynced says that a watch has not begun yet. Its beginning brings the next pass.
 var errNotSynced = errors.New("what is in the cluster is not known yet")
 
-// unchanged says that the last pass has left nothing to do, and that nothing has changed since.
+// due says that a pass has to be made even if nothing has changed.
+func (p *pass) due() bool {
+	s := p.state
+	return !s.complete || !s.wake.IsZero() && !time.Now().Before(s.wake)
+}
+
+// untouched says that there was nothing to do, and that there has not been a change of anything since. It costs next to nothing: so do
+// passes without a reason.
+func (p *pass) untouched() bool {
+	return !p.due() && p.state.seen != nil && p.state.revision == p.pkg.Revision && slices.Equal(p.state.seen, p.serials())
+}
+
+// serials are those of all objects that concern the custom resource, and its own.
+func (p *pass) serials() []uint64 {
+	out := []uint64{p.item.Serial()}
+	p.eachFound(p.pkg.Set, p.state.at, func(_ string, _ render.Lookup, i *watch.Item) error {
+		out = append(out, i.Serial())
+		return nil
+	})
+	p.eachMade(func(_ apiserver.Ref, i *watch.Item) { out = append(out, i.Serial()) })
+	slices.Sort(out)
+	return slices.Clip(out)
+}
+
+// unchanged says that the last pass has left nothing to do, and that nothing has changed since that matters.
 func (p *pass) unchanged() (bool, error) {
 	s := p.state
-	if !s.complete || !s.wake.IsZero() && !time.Now().Before(s.wake) {
+	if p.due() {
 		return false, nil
 	}
+	// What changes while it is compared is for the next pass.
+	serials := p.serials()
 	observed, err := p.gather(p.pkg.Set, s.at)
 	if err != nil {
 		return false, err
@@ -168,7 +211,11 @@ func (p *pass) unchanged() (bool, error) {
 		return false, err
 	}
 	status, err := p.statusDigest()
-	return status == s.status, err
+	if err != nil || status != s.status {
+		return false, err
+	}
+	s.seen, s.revision = serials, p.pkg.Revision
+	return true, nil
 }
 
 // rest is when the next pass comes without a reason.
@@ -177,7 +224,7 @@ func (p *pass) rest() reconcile.Result {
 	if w := time.Until(p.state.wake); !p.state.wake.IsZero() && (after == 0 || w < after) {
 		after = max(w, time.Millisecond)
 	}
-	return reconcile.Result{RequeueAfter: after}
+	return reconcile.Result{RequeueAfter: after, Priority: eventually.Priority}
 }
 
 // nextTurn is how long it is until the next pass of a custom resource that comes only because an interval has passed. Each has a
@@ -207,19 +254,24 @@ func (p *pass) inputDigest(observed map[string][]map[string]any) ([sha256.Size]b
 // objectsDigest stands for the state of all objects that were made or changed for the custom resource.
 func (p *pass) objectsDigest() [sha256.Size]byte {
 	items := map[apiserver.Ref]*watch.Item{}
+	p.eachMade(func(ref apiserver.Ref, i *watch.Item) { items[ref] = i })
+	return p.digestOf(items)
+}
+
+// eachMade goes through all objects that were made or changed for the custom resource.
+func (p *pass) eachMade(do func(apiserver.Ref, *watch.Item)) {
 	for _, kind := range p.watches.Kinds() {
 		for _, i := range slices.Concat(kind.Owned(p.item.UID), kind.Patched(p.item.UID)) {
-			items[refOfItem(kind, i)] = i
+			do(refOfItem(kind, i), i)
 		}
 	}
 	for _, ref := range p.state.others {
 		if kind := p.watches.Kind(ref.GroupVersionKind); kind != nil {
 			if i := kind.Get(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}); i != nil {
-				items[ref] = i
+				do(ref, i)
 			}
 		}
 	}
-	return p.digestOf(items)
 }
 
 // judgedDigest is objectsDigest as it was when this pass looked at each object. What has changed since is for the next pass.
@@ -279,6 +331,7 @@ func randomText() string {
 // render renders with what the last pass has seen, and again if the templates want to see something else.
 func (p *pass) render() error {
 	p.state.rendered = false
+	guessed := p.guess()
 	for range maxRenders {
 		observed, err := p.gather(p.pkg.Set, p.state.at)
 		if err != nil {
@@ -287,28 +340,37 @@ func (p *pass) render() error {
 		if p.state.input, err = p.inputDigest(observed); err != nil {
 			return err
 		}
+		ready := p.turnToRender()
 		start := time.Now()
 		r, err := p.pkg.Set.Render(p.input(observed))
 		p.countRender(start)
+		ready()
+		if err != nil && guessed {
+			// The guess may have been wrong, and what was there another's.
+			p.lookAt(nil)
+			guessed = false
+			continue
+		}
 		if err != nil {
 			return renderProblem(err)
 		}
-		at := p.addressesOf(p.ref.Namespace, r.Observe)
-		if !at.equal(p.state.at) {
-			p.want(p.ref, p.state.at, at)
-			p.state.at = at
+		guessed = false
+		if at := p.addressesOf(p.ref.Namespace, r.Observe); !at.equal(p.state.at) {
+			p.lookAt(at)
 			found, err := p.gather(p.pkg.Set, at)
 			if err != nil {
 				return err
 			}
-			// Nothing is there that the templates have not seen: as for most new custom resources.
+			seen := p.state.input
 			if p.state.input, err = p.inputDigest(found); err != nil {
 				return err
 			}
-			if len(found)+len(observed) > 0 {
+			// If the same is there, the templates have seen it.
+			if p.state.input != seen {
 				continue
 			}
 		}
+		p.exemplify()
 		p.result, p.state.rendered = r, true
 		p.state.wake = time.Time{}
 		if step := p.pkg.Set.Step; step > 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cuvee-vm/cuvee/controller/apiserver"
+	"github.com/cuvee-vm/cuvee/controller/keypair"
 	"github.com/cuvee-vm/cuvee/controller/testserver"
 	"github.com/cuvee-vm/cuvee/render"
 )
@@ -119,6 +121,12 @@ func (b *bench) prepare(object map[string]any) ([]prepared, error) {
 			return nil, err
 		}
 		mode := o.Policy.Mode
+		if want, ok := r.Generate[o.Key]; ok {
+			mode = "apply"
+			if body["data"], err = certificate(want); err != nil {
+				return nil, err
+			}
+		}
 		if mode != "apply" && mode != "create" {
 			continue
 		}
@@ -138,6 +146,23 @@ func (b *bench) prepare(object map[string]any) ([]prepared, error) {
 		out = append(out, prepared{ref, data, mode == "create"})
 	}
 	return out, nil
+}
+
+// certificate is the data of a Secret with a certificate.
+func certificate(want render.Generate) (map[string]any, error) {
+	validFor, err := time.ParseDuration(want.ValidFor)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := keypair.New(want.DNSNames, time.Now(), validFor)
+	if err != nil {
+		return nil, err
+	}
+	data := map[string]any{}
+	for file, content := range pair {
+		data[file] = base64.StdEncoding.EncodeToString(content)
+	}
+	return data, nil
 }
 
 // at is a field that is an object, which is made if it is not there.

@@ -47,6 +47,8 @@ type Item struct {
 	Namespace, Name string
 	UID             types.UID
 	ResourceVersion string
+	// Generation moves with what is asked for.
+	Generation int64
 	// Owner is the UID of the custom resource that it was made for; empty if it was not made here.
 	Owner types.UID
 	// PatchedFor is the UID of the custom resource that fields of it are applied for; empty if there is none.
@@ -72,12 +74,16 @@ type Item struct {
 	content    []byte
 	compressed bool
 	sum        [16]byte
+	serial     uint64
 }
 
 // GetObjectMeta is what client-go identifies an item by.
 func (i *Item) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
 }
+
+// Serial stands for all that Same compares: two items of this process with one serial are the same to the engine.
+func (i *Item) Serial() uint64 { return i.serial }
 
 // Ref is the item's namespace and name.
 func (i *Item) Ref() types.NamespacedName {
@@ -177,7 +183,8 @@ func (p project) item(object runtime.Object) (*Item, error) {
 	annotations, labels := m.GetAnnotations(), m.GetLabels()
 	i := &Item{
 		Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
-		Owner: types.UID(labels[OwnerLabel]), PatchedFor: types.UID(annotations[PatchAnnotation]), Key: annotations[KeyAnnotation], Hash: annotations[HashAnnotation],
+		Generation: m.GetGeneration(),
+		Owner:      types.UID(labels[OwnerLabel]), PatchedFor: types.UID(annotations[PatchAnnotation]), Key: annotations[KeyAnnotation], Hash: annotations[HashAnnotation],
 		Keep: annotations[KeepAnnotation] == "true", Deleting: m.GetDeletionTimestamp() != nil,
 		ClientApplied: annotations[lastApplied] != "" && managedfields.UpdatedBy(m.GetManagedFields(), kubectlApply),
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -103,6 +104,18 @@ func (k *Kind) ByLabels(namespace string, labels map[string]string) Address {
 		values[i] = labels[l]
 	}
 	return Address(namespace + "?" + strings.Join(keys, ",") + "?" + strings.Join(values, ","))
+}
+
+// For is the address that someone else would have in the place of the one whose address it is: with the other's name and namespace.
+func (a Address) For(whose, other types.NamespacedName) Address {
+	at := strings.IndexAny(string(a), "/?")
+	namespace, rest := string(a[:at]), string(a[at:])
+	if namespace == whose.Namespace {
+		namespace = other.Namespace
+	}
+	// The names of labels stay, the values are what is after them.
+	name := strings.LastIndexByte(rest, '?') + 1
+	return Address(namespace + rest[:name] + strings.ReplaceAll(rest[name:], whose.Name, other.Name))
 }
 
 // Find returns the objects at an address, sorted by name.
@@ -238,6 +251,18 @@ func (k *Kind) put(ref types.NamespacedName, is *Item) {
 		k.mu.Unlock()
 		return
 	}
+	same := was != nil && is != nil && was.Same(is)
+	if same && was.ResourceVersion == is.ResourceVersion {
+		// It was learned, or is listed again.
+		k.mu.Unlock()
+		return
+	}
+	if is != nil {
+		is.serial = serials.Add(1)
+	}
+	if same {
+		is.serial = was.serial
+	}
 	if was != nil {
 		k.unlink(was)
 		delete(k.items, ref)
@@ -247,11 +272,14 @@ func (k *Kind) put(ref types.NamespacedName, is *Item) {
 		k.link(is)
 	}
 	k.mu.Unlock()
-	if was == nil && is == nil || was != nil && is != nil && was.Same(is) && was.ResourceVersion == is.ResourceVersion {
+	if was == nil && is == nil {
 		return
 	}
 	k.changed(k, was, is)
 }
+
+// serials numbers the items of all kinds.
+var serials atomic.Uint64
 
 func (k *Kind) link(i *Item) {
 	if i.Owner != "" {
