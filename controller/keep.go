@@ -20,6 +20,8 @@ const keptKey = "files.json"
 type TemplateKeeper struct {
 	// ConfigMaps are those of the manager's own namespace.
 	ConfigMaps corev1client.ConfigMapInterface
+	// Elected is closed when this manager is the one that works; nil means that there is no other one.
+	Elected <-chan struct{}
 }
 
 // Load returns what was kept, or nil.
@@ -34,8 +36,15 @@ func (k TemplateKeeper) Load(ctx context.Context) ([]byte, error) {
 	return c.BinaryData[keptKey], nil
 }
 
-// Save keeps data. The API server takes up to a MiB.
+// Save keeps data as soon as this manager is the one that works: one that waits writes nothing. The API server takes up to a MiB.
 func (k TemplateKeeper) Save(ctx context.Context, data []byte) error {
+	if k.Elected != nil {
+		select {
+		case <-k.Elected:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: KeptTemplates}, BinaryData: map[string][]byte{keptKey: data}}
 	_, err := k.ConfigMaps.Update(ctx, c, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {

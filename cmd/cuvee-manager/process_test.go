@@ -57,13 +57,3 @@ func TestNotReady(t *testing.T) {
 		t.Errorf("it is ready: %s", got)
 	}
 }
-
-// TestStandby has two managers that share a Lease: both are ready, and one of them works.
-func TestStandby(t *testing.T) {
-	w := newWorld(t, 1)
-	first, second := w.address(), w.address()
-	w.manager(w.admin("standby"), "--leader-election", "--health-probe-bind-address", first)
-	w.eventually(func() string { return lacks(get(first, "/readyz"), "ok") })
-	w.manager(w.admin("standby"), "--leader-election", "--health-probe-bind-address", second)
-	w.eventually(func() string { return lacks(get(second, "/readyz"), "ok") })
-}

@@ -25,21 +25,29 @@ func (o *options) templateStore(ctx context.Context, mgr manager.Manager, log *s
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the API server: %w", err)
 	}
-	keeper := controller.TemplateKeeper{ConfigMaps: client.ConfigMaps(o.namespace)}
+	keeper := controller.TemplateKeeper{ConfigMaps: client.ConfigMaps(o.namespace), Elected: mgr.Elected()}
 	recorder := mgr.GetEventRecorder("cuvee-manager")
 	// Events are about the ConfigMap with the last good files: there is one, whatever the directory is made from.
 	about := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Name: controller.KeptTemplates, Namespace: o.namespace},
 	}
+	// A manager that waits tells nothing: the one that works has the same files.
+	tell := func(kind, reason, text string) {
+		select {
+		case <-mgr.Elected():
+			recorder.Eventf(about, nil, kind, reason, "LoadTemplates", "%s", note(text))
+		default:
+		}
+	}
 	store, err := templateset.New(ctx, templateset.Options{
 		BuiltIn: cuvee.Files, Directory: o.templates, Check: check, Keeper: keeper, Log: log,
 		Refused: func(p templateset.Problem) {
-			recorder.Eventf(about, nil, corev1.EventTypeWarning, "TemplatesRefused", "LoadTemplates", "%s", note(p.String()))
+			tell(corev1.EventTypeWarning, "TemplatesRefused", p.String())
 		},
 		Taken: func(revision string) {
 			if o.templates != "" {
-				recorder.Eventf(about, nil, corev1.EventTypeNormal, "TemplatesTaken", "LoadTemplates", "The files have the revision %s", revision)
+				tell(corev1.EventTypeNormal, "TemplatesTaken", "The files have the revision "+revision)
 			}
 		},
 	})

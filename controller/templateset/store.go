@@ -37,6 +37,7 @@ type Check func(ctx context.Context, candidate Candidate) error
 // with a fault when it starts. Load returns nil if nothing was kept.
 type Keeper interface {
 	Load(ctx context.Context) ([]byte, error)
+	// Save may wait; it is given up when there are other files.
 	Save(ctx context.Context, data []byte) error
 }
 
@@ -251,7 +252,7 @@ func (s *Store) take(ctx context.Context, files snapshot, packages []Package) {
 	if err == nil {
 		err = s.o.Keeper.Save(ctx, data)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		s.o.Log.Error("the templates could not be kept for the next start", "err", err)
 	}
 }
