@@ -57,9 +57,9 @@ smoke: $(KUBE) ## Apply a VirtualMachine to a cluster of one real node, and see 
 	@tools/smoke/smoke.sh
 
 .PHONY: test-long
-test-long: ## Start, change and stop VMs again and again, storm their consoles, and look for leaks; takes minutes
+test-long: ## Start, change and stop VMs again and again, storm their consoles, look for leaks, and kill the manager at work; takes minutes
 	@tools/need.sh test
-	@go test -tags long -count=1 -timeout 60m -v $(TESTFLAGS) ./runner ./cmd/cuvee-runner -run '^TestLong'
+	@go test -tags long -count=1 -timeout 60m -v $(TESTFLAGS) ./runner ./cmd/cuvee-runner ./cmd/cuvee-manager -run '^TestLong'
 
 .PHONY: test-guest
 test-guest: ## Boot a whole Debian, which it builds, and look at it from inside and outside; takes root and minutes

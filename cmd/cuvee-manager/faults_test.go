@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -35,6 +36,37 @@ func (w *world) settle(users ...string) {
 		return ""
 	})
 }
+
+// killed kills the manager again and again while there are three applies of each of so many VirtualMachines, after a random number of
+// its writes, at most this many, and starts it again. Nothing is lost, left over, or doubled.
+func killed(t *testing.T, vms, atMost int) {
+	w := newWorld(t, vms)
+	config := w.admin("killed")
+	random := rand.New(rand.NewPCG(5, 7))
+	m, kills, until := w.siteManager(config), 0, 10
+	since := w.now()
+	w.meanwhile = func() {
+		alive(t, m)
+		if len(w.writes(since, "killed")) < until {
+			return
+		}
+		m.Kill()
+		kills, until, since = kills+1, 1+random.IntN(atMost), w.now()
+		m = w.siteManager(config)
+	}
+	w.live()
+	w.meanwhile = nil
+	if t.Logf("killed %d times", kills); kills < 5 {
+		t.Error("it was not killed often")
+	}
+	m.Kill()
+	// The last one finds nothing left to do.
+	w.siteManager(config)
+	w.compare("killed")
+}
+
+// TestKilled kills the manager at random points of 60 applies; make test-long does it with 300.
+func TestKilled(t *testing.T) { killed(t, few, 120) }
 
 // TestFaultyServer gives the manager wrong answers of all kinds, loses right ones, and cuts its watches.
 func TestFaultyServer(t *testing.T) {
