@@ -69,6 +69,8 @@ reserve: input.spec.reserve
 status: {}
 conditions: [string]: {...}
 metrics: [string]: number
+wake?: string
+clock: step?: string
 done: bool | *true
 `,
 }
@@ -121,13 +123,16 @@ func (c *cluster) removeParcels() {
 	})
 }
 
-// parcelPackage loads the kind's templates from a directory.
-func parcelPackage(t *testing.T) controller.Package {
+// parcelPackage loads the kind's templates from a directory, with more CUE if a test gives some.
+func parcelPackage(t *testing.T, extra ...string) controller.Package {
 	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{"cue.mod/module.cue": "module: \"github.com/cuvee-vm/cuvee@v0\"\nlanguage: version: \"v0.17.0\"\n"}
 	for name, text := range parcels {
 		files["templates/parcel/"+name] = text
+	}
+	for i, text := range extra {
+		files[fmt.Sprintf("templates/parcel/extra%d.cue", i)] = "package parcel\n" + text
 	}
 	for name, text := range files {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {

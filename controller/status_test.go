@@ -6,10 +6,14 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cuvee-vm/cuvee"
+	"github.com/cuvee-vm/cuvee/controller"
 )
 
 // podStatus sets the status of the pod of the VM web as kubelet and the scheduler do.
@@ -200,4 +204,25 @@ func TestRestartRequired(t *testing.T) {
 	}
 	c.patchVM(`{"spec":{"vm":{"maximumCpus":1}}}`)
 	c.waitFor("web", "RestartRequired", "False", "")
+
+	// The image is not in the configuration, but in the pod.
+	c.patchVM(`{"spec":{"image":{"source":"example.com/runner:2"}}}`)
+	if message := c.waitFor("web", "RestartRequired", "True", "ConfigurationChanged"); !strings.HasSuffix(message, ": spec.image") {
+		t.Errorf("the message is %q, want it to name spec.image and no more", message)
+	}
+	// What can be changed while the VM runs asks for nothing.
+	c.patchVM(`{"spec":{"image":null,"vm":{"powerdownTimeout":33}}}`)
+	c.waitFor("web", "RestartRequired", "False", "UpToDate")
+	c.quiet()
+	c.waitFor("web", "RestartRequired", "False", "UpToDate")
+
+	// Templates of a site can make another machine of the same specification.
+	c.stop()
+	site := fstest.MapFS{"site.cue": {Data: []byte("package vm\n\nqemu: device: watchdog: {driver: \"i6300esb\"}\n")}}
+	p, err := controller.Load(cuvee.Files, site, "site", "vm")
+	c.must(err)
+	c.start(one(p))
+	if message := c.waitFor("web", "RestartRequired", "True", "ConfigurationChanged"); !strings.Contains(message, "templates") {
+		t.Errorf("the message is %q, want it to name the templates", message)
+	}
 }
