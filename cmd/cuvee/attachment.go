@@ -16,7 +16,6 @@ import (
 // attachment is a terminal, or a pipe, at a VM's serial port.
 type attachment struct {
 	place    place
-	name     string
 	readOnly bool
 	tail     int64
 	// detach is the control character that ends it on a terminal, or noKey.
@@ -52,7 +51,7 @@ func (a *attachment) run(ctx context.Context) error {
 	if a.setUp != nil {
 		a.setUp()
 	}
-	a.tell("console of " + a.name + a.hint())
+	a.tell("console of " + a.place.String() + a.hint())
 	for {
 		err := a.use(ctx, s)
 		switch {

@@ -27,8 +27,8 @@ func newConsoleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console VM",
 		Short: "Use the serial console of a running VM",
-		Long: `Connect the terminal to the first serial port of a VM that "cuvee run" of the same user runs on this machine. Every key goes to
-the guest, Ctrl-C too; only the detach key ends the command. The VM does not notice.
+		Long: `Connect the terminal to the first serial port of a running VM. Every key goes to the guest, Ctrl-C too; only the detach key
+ends the command. The VM does not notice.
 
 One console types at a time: the newest. The others go on showing the output, and are told; Enter takes over again. When the
 VM ends, the command waits until it is started again.
@@ -42,12 +42,11 @@ Exit codes: 0 detached, or the VM has ended; 1 no such VM runs, or the connectio
 		Args: oneVM,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	f.bind(cmd.Flags())
+	f.bind(cmd)
 	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "only show the output; nothing is taken over")
 	cmd.Flags().BoolVar(&f.log, "log", false, "print what is kept of the output (the last MiB, or --tail), and end")
 	cmd.Flags().Int64Var(&f.tail, "tail", -1, "begin with so many `BYTES` of what was written before")
 	cmd.Flags().StringVar(&f.detach, "detach-key", "ctrl-]", "what ends the command on a terminal: ctrl- and a letter or one of ]\\^_, or none")
-	cmd.ValidArgsFunction = f.completeVM
 	return cmd
 }
 
@@ -59,7 +58,10 @@ func (f *consoleFlags) run(cmd *cobra.Command, name string) error {
 	if f.log && f.readOnly {
 		return usage(cmd, errors.New("--log and --read-only exclude each other"))
 	}
-	where := f.place(name)
+	where, err := f.place(cmd, name)
+	if err != nil {
+		return err
+	}
 	if f.log {
 		e, err := where.console(cmd.Context())
 		if err != nil {
@@ -68,7 +70,7 @@ func (f *consoleFlags) run(cmd *cobra.Command, name string) error {
 		return e.Log(cmd.Context(), cmd.OutOrStdout(), f.tail)
 	}
 	a := &attachment{
-		place: where, name: name, readOnly: f.readOnly, tail: f.tail, detach: key,
+		place: where, readOnly: f.readOnly, tail: f.tail, detach: key,
 		out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
 	}
 	return a.onTerminal(cmd.Context(), cmd.InOrStdin())

@@ -256,7 +256,9 @@ func (h *home) command(t *testing.T, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "cuvee", args...)
-	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+h.data, "XDG_RUNTIME_DIR="+h.runtime)
+	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+h.data, "XDG_RUNTIME_DIR="+h.runtime,
+		// The cluster of whoever runs the tests is none of theirs.
+		"KUBECONFIG="+filepath.Join(h.dir, "no-kubeconfig"))
 	return cmd
 }
 

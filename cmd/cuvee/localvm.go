@@ -130,6 +130,8 @@ type localVM struct {
 	dataDir string
 }
 
+func (l localVM) String() string { return l.want.Name }
+
 func (l localVM) console(context.Context) (*consoleclient.Endpoint, error) {
 	vm, err := l.find()
 	if err != nil {

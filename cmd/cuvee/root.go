@@ -42,11 +42,20 @@ func (e exitError) Unwrap() error { return e.err }
 
 // Main runs the command with these arguments and returns its exit code.
 func Main(args []string) int {
-	return run(context.Background(), args, streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	s := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	root := newRootCommand(s)
+	plugin, args := asPlugin(os.Args[0], args)
+	if plugin {
+		makePlugin(root)
+	}
+	return execute(context.Background(), root, args, s)
 }
 
 func run(ctx context.Context, args []string, s streams) int {
-	root := newRootCommand(s)
+	return execute(ctx, newRootCommand(s), args, s)
+}
+
+func execute(ctx context.Context, root *cobra.Command, args []string, s streams) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -77,7 +86,8 @@ func newRootCommand(s streams) *cobra.Command {
 		Use:   "cuvee",
 		Short: "Virtual machines as Kubernetes manifests, and as QEMU processes",
 		Long: `cuvee turns VirtualMachine custom resources into what they become: Kubernetes manifests, and the command line
-of QEMU. The rules are CUE templates that a site can change. It also runs a VM on this machine, without Kubernetes.
+of QEMU. The rules are CUE templates that a site can change. It also runs a VM on this machine, without Kubernetes, and
+shows and controls those of a cluster.
 
 Exit codes: 0 all is well; 1 an input is refused, or the work failed; 2 the command line is wrong.
 "cuvee run" has more, see "cuvee run --help".`,

@@ -27,9 +27,8 @@ standard output, if that is no terminal.`,
 		Args: oneVM,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	f.bind(cmd.Flags())
+	f.bind(cmd)
 	cmd.Flags().StringVarP(&f.out, "output", "o", "-", "the `FILE` to write, - for standard output")
-	cmd.ValidArgsFunction = f.completeVM
 	return cmd
 }
 
@@ -40,7 +39,11 @@ func (f *screenshotFlags) run(cmd *cobra.Command, name string) error {
 	if out, ok := cmd.OutOrStdout().(*os.File); ok && f.out == "-" && isTerminal(out) {
 		return usage(cmd, errors.New("a picture is nothing for a terminal; name a file with -o"))
 	}
-	e, err := f.place(name).console(cmd.Context())
+	where, err := f.place(cmd, name)
+	if err != nil {
+		return err
+	}
+	e, err := where.console(cmd.Context())
 	if err != nil {
 		return err
 	}

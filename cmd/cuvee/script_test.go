@@ -19,8 +19,10 @@ var update = flag.Bool("update", false, "write what the scripts' commands print 
 // Each runs in a process of its own.
 func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){
-		"cuvee": main,
-		"cue":   func() { os.Exit(cuecmd.Main()) },
+		"cuvee":        main,
+		pluginName:     main,
+		pluginComplete: main,
+		"cue":          func() { os.Exit(cuecmd.Main()) },
 	})
 }
 

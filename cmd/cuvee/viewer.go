@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,16 +26,18 @@ func newViewerCommand() *cobra.Command {
 		Use:   "viewer VM",
 		Short: "Open a running VM's SPICE display in remote-viewer",
 		Long: `Write what remote-viewer (Debian: virt-viewer) has to know to show a running VM's SPICE display, and open it. There is the
-password in it, so the file is readable for its user only, and remote-viewer removes it when it has read it.`,
+password in it, so the file is readable for its user only, and remote-viewer removes it when it has read it.
+
+The VM's display.spice.server is the host to connect to, and proxyUrl the proxy. A VM of a cluster that has neither is forwarded to this
+machine as long as the viewer is open; a file of -o or --print has its pod's address then.`,
 		Example: `  cuvee viewer desktop
   cuvee viewer desktop -o desktop.vv`,
 		Args: oneVM,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	f.bind(cmd.Flags())
+	f.bind(cmd)
 	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write the `FILE`, and open nothing")
 	cmd.Flags().BoolVar(&f.print, "print", false, "print the file, with the password, and open nothing")
-	cmd.ValidArgsFunction = f.completeVM
 	return cmd
 }
 
@@ -44,23 +48,51 @@ func (f *viewerFlags) run(cmd *cobra.Command, name string) error {
 	if f.print && f.out != "" {
 		return usage(cmd, errors.New("--output and --print exclude each other"))
 	}
-	display, err := f.place(name).display(cmd.Context())
+	where, err := f.place(cmd, name)
 	if err != nil {
 		return err
 	}
-	text, err := display.text()
+	display, err := where.display(cmd.Context())
 	if err != nil {
 		return err
 	}
-	switch {
-	case f.print:
-		return writeOutput(cmd.OutOrStdout(), "-", []byte(text))
-	case f.out != "":
-		return writeOutput(cmd.OutOrStdout(), f.out, []byte(text))
+	if f.print || f.out != "" {
+		text, err := display.text()
+		if err != nil {
+			return err
+		}
+		to := f.out
+		if f.print {
+			to = "-"
+		}
+		return writeOutput(cmd.OutOrStdout(), to, []byte(text))
 	}
 	program, err := exec.LookPath(viewerProgram)
 	if err != nil {
 		return fmt.Errorf("there is no %s (Debian: virt-viewer); -o writes a file for one elsewhere", viewerProgram)
+	}
+	return display.view(cmd, program)
+}
+
+// view shows a display until the viewer is closed, and forwards it to this machine meanwhile if it is out of the viewer's reach.
+func (v viewerFile) view(cmd *cobra.Command, program string) error {
+	if v.forward != nil {
+		ctx, cancel := context.WithCancel(cmd.Context())
+		defer cancel()
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		b := &bridge{dial: v.forward, log: cmd.ErrOrStderr()}
+		go func() { _ = b.serve(ctx, l) }()
+		if v.host, v.port, err = net.SplitHostPort(l.Addr().String()); err != nil {
+			return err
+		}
+	}
+	text, err := v.text()
+	if err != nil {
+		return err
 	}
 	return view(cmd, program, text)
 }
@@ -87,6 +119,8 @@ func view(cmd *cobra.Command, program, text string) error {
 // viewerFile is a connection file of virt-viewer (remote-viewer(1), "CONNECTION FILE").
 type viewerFile struct {
 	title, host, port, password, proxy string
+	// forward connects to the display if nothing says that a viewer could do so itself. The password keeps others of this machine out.
+	forward func(ctx context.Context) (net.Conn, error)
 }
 
 // text is the file. What would be more than one line of it is refused.

@@ -37,16 +37,18 @@ socket. Other machines cannot connect; use SSH's port forwarding.`,
 		Args: oneVM,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	f.bind(cmd.Flags())
+	f.bind(cmd)
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "the `ADDRESS` to listen at: a loopback address and a port (0 for a free one), or unix: and a path")
-	cmd.ValidArgsFunction = f.completeVM
 	return cmd
 }
 
 func (f *vncFlags) run(cmd *cobra.Command, name string) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	where := f.place(name)
+	where, err := f.place(cmd, name)
+	if err != nil {
+		return err
+	}
 	// Before anybody is told an address: a VM that is not there.
 	if _, err := where.console(ctx); err != nil {
 		return err
@@ -59,7 +61,13 @@ func (f *vncFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), l.Addr())
-	b := &bridge{place: where, log: cmd.ErrOrStderr()}
+	b := &bridge{dial: func(ctx context.Context) (net.Conn, error) {
+		e, err := where.console(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return e.VNC(ctx)
+	}, log: cmd.ErrOrStderr()}
 	return b.serve(ctx, l)
 }
 
@@ -84,8 +92,8 @@ func listenVNC(ctx context.Context, address string) (net.Listener, error) {
 
 // bridge connects viewers to the screen of a VM.
 type bridge struct {
-	place place
-	log   io.Writer
+	dial func(ctx context.Context) (net.Conn, error)
+	log  io.Writer
 }
 
 // serve connects each viewer, until the context ends.
@@ -114,11 +122,7 @@ func (b *bridge) serve(ctx context.Context, l net.Listener) error {
 func (b *bridge) connect(ctx context.Context, viewer net.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e, err := b.place.console(ctx)
-	if err != nil {
-		return err
-	}
-	screen, err := e.VNC(ctx)
+	screen, err := b.dial(ctx)
 	if err != nil {
 		return err
 	}
