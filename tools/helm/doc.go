@@ -1,0 +1,2 @@
+// Package helm has the tests of the Helm chart in kustomize/helm, with Helm itself.
+package helm
