@@ -3,7 +3,12 @@ package controller
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cuvee-vm/cuvee/controller/templateset"
 	"github.com/cuvee-vm/cuvee/controller/watch"
@@ -12,8 +17,8 @@ import (
 
 // Check renders every custom resource with templates that are to come. It is what a [templateset.Store] asks before it takes
 // them: the error is a [templateset.BrokenError] for the first custom resource that renders now, and would not any more. A manager
-// that is not the one that works does not know what there is: it waits until it is. One render comes after the other, so
-// that the work of today goes on beside it.
+// that is not the one that works does not know what there is: it waits until it is. Renders of passes have
+// their turn in between, so that the work of today goes on beside it.
 func (e *Engine) Check(ctx context.Context, candidate templateset.Candidate) error {
 	select {
 	case <-e.started:
@@ -37,26 +42,59 @@ func (e *Engine) Check(ctx context.Context, candidate templateset.Candidate) err
 // checkWait is how often to look whether all is known that a check needs.
 const checkWait = 100 * time.Millisecond
 
+// check renders on all CPUs: thousands of custom resources take a minute on each.
 func (k *kindController) check(ctx context.Context, p Package, accepts func(object string) bool) error {
 	resources, err := k.all(ctx)
 	if err != nil {
 		return err
 	}
-	for _, item := range resources {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		err := k.try(p.Set, item)
-		object := k.kind.Kind + " " + item.Ref().String()
-		if err == nil || accepts(object) {
-			continue
-		}
-		// What does not render now either is no worse off.
-		if k.try(k.pkg.Load().Set, item) == nil {
-			return &templateset.BrokenError{Object: object, Err: err}
-		}
+	last := k.lastAddresses()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(resources) {
+					return
+				}
+				if err := k.checkOne(p, resources[i], last[resources[i].Ref()], accepts); err != nil {
+					cancel(err)
+				}
+			}
+		})
 	}
-	return nil
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+// lastAddresses are where the custom resources looked last.
+func (k *kindController) lastAddresses() map[types.NamespacedName]addresses {
+	// Without passes nothing changes them.
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make(map[types.NamespacedName]addresses, len(k.states))
+	for ref, s := range k.states {
+		out[ref] = s.at
+	}
+	return out
+}
+
+func (k *kindController) checkOne(p Package, item *watch.Item, at addresses, accepts func(object string) bool) error {
+	err := k.try(p.Set, item, at)
+	object := k.kind.Kind + " " + item.Ref().String()
+	if err == nil || accepts(object) {
+		return nil
+	}
+	// What does not render now either is no worse off.
+	if k.try(k.pkg.Load().Set, item, at) != nil {
+		return nil
+	}
+	return &templateset.BrokenError{Object: object, Err: err}
 }
 
 // all are the custom resources, as soon as all that is watched is known.
@@ -81,23 +119,46 @@ func (k *kindController) all(ctx context.Context) ([]*watch.Item, error) {
 	}
 }
 
-// try renders a custom resource with what is in the cluster, and changes nothing.
-func (k *kindController) try(set *render.Set, item *watch.Item) error {
+// try renders a custom resource with what is in the cluster, and changes nothing. Other templates may look elsewhere than it looked
+// last, so what fails is tried again from the beginning.
+func (k *kindController) try(set *render.Set, item *watch.Item, at addresses) error {
 	resource, err := item.Object()
 	if err != nil {
 		return err
 	}
 	p := &pass{kindController: k, pkg: &Package{Set: set}, ref: item.Ref(), item: item, resource: resource}
-	r, err := set.Render(p.input(nil))
-	if err != nil {
-		return err
+	if err = p.try(at); err != nil && len(at) > 0 {
+		err = p.try(nil)
 	}
-	k.changing.RLock()
-	observed, err := k.gather(set, k.addressesOf(item.Ref().Namespace, r.Observe))
-	k.changing.RUnlock()
-	if err != nil || len(observed) == 0 {
-		return err
-	}
-	_, err = set.Render(p.input(observed))
 	return err
+}
+
+func (p *pass) try(at addresses) error {
+	for range maxRenders {
+		p.changing.RLock()
+		observed, err := p.gather(p.pkg.Set, at)
+		p.changing.RUnlock()
+		if err != nil {
+			return err
+		}
+		r, err := p.inTurn(observed)
+		if err != nil {
+			return err
+		}
+		p.changing.RLock()
+		next := p.addressesOf(p.ref.Namespace, r.Observe)
+		p.changing.RUnlock()
+		if next.equal(at) {
+			return nil
+		}
+		at = next
+	}
+	return nil
+}
+
+// inTurn renders when it is its turn.
+func (p *pass) inTurn(observed map[string][]map[string]any) (*render.Result, error) {
+	ready := p.turnToRender()
+	defer ready()
+	return p.pkg.Set.Render(p.input(observed))
 }

@@ -71,6 +71,9 @@ func (b *bench) settle(ctx context.Context) error {
 
 // memory prints what the manager has in memory.
 func (b *bench) memory(name string) error {
+	if !b.measures("memory") {
+		return nil
+	}
 	now, highest, err := proc.Memory(b.manager.PID())
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func (o *options) run(ctx context.Context, logger logr.Logger) error {
 	if err := errors.Join(mgr.AddHealthzCheck("alive", healthz.Ping), mgr.AddReadyzCheck("ready", readiness(mgr.Elected(), engine))); err != nil {
 		return fmt.Errorf("serve health: %w", err)
 	}
-	if err := errors.Join(mgr.Add(store), mgr.Add(engine)); err != nil {
+	if err := errors.Join(mgr.Add(store), mgr.Add(engine), mgr.Add(memoryKeeper{})); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	return mgr.Start(ctx)
