@@ -103,8 +103,12 @@ func (e *Engine) NeedLeaderElection() bool { return true }
 // crds is the kind that tells which other kinds there are.
 var crds = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// retry is after how long kinds are looked for again, should nothing tell that they have come.
-const retry = 30 * time.Second
+// Kinds are looked for again after retryFirst, and then after twice as long each time, up to retry: the API server serves a kind a moment
+// after its CustomResourceDefinition has changed, and nothing tells of that.
+const (
+	retryFirst = time.Second
+	retry      = 30 * time.Second
+)
 
 // Start runs until the context is done. It starts and ends controllers as packages and CustomResourceDefinitions come and go.
 func (e *Engine) Start(ctx context.Context) error {
@@ -118,7 +122,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	if _, err := kinds.Update(ctx, map[schema.GroupVersionKind]watch.Want{crds: {}}); err != nil {
 		return fmt.Errorf("watch CustomResourceDefinitions: %w", err)
 	}
-	timer := time.NewTicker(retry)
+	pause := retryFirst
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	e.update(ctx)
 	close(e.started)
@@ -130,8 +135,11 @@ func (e *Engine) Start(ctx context.Context) error {
 			return nil
 		case <-e.options.Source.Changed():
 		case <-changed:
+			pause = retryFirst
 		case <-timer.C:
+			pause = min(2*pause, retry)
 		}
+		timer.Reset(pause)
 	}
 }
 
