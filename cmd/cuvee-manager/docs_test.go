@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cuvee-vm/cuvee/controller/managerconfig"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/manager.md that are made from the program")
@@ -53,6 +55,28 @@ func TestDocumentedFlags(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", name, variable(s.name), fallback, strings.ReplaceAll(s.usage, "`", ""))
 	}
 	documented(t, "flags", b.String())
+}
+
+func TestDocumentedConfiguration(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| key | effect |\n|---|---|\n")
+	for _, k := range managerconfig.Keys() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", k.Path, k.Effect)
+	}
+	documented(t, "configuration", b.String())
+}
+
+// The example of a configuration is one.
+func TestDocumentedExample(t *testing.T) {
+	doc, err := os.ReadFile(managerDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(doc), "```yaml\n")
+	text, _, ok := strings.Cut(text, "```")
+	if config, err := managerconfig.Parse("docs/manager.md", []byte(text)); err != nil || !ok || config.Namespace == "" || len(config.Ineffective) > 0 {
+		t.Errorf("the example: %v, %+v", err, config)
+	}
 }
 
 // The results of passes are those of the code.

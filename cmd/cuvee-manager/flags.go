@@ -20,6 +20,7 @@ import (
 type options struct {
 	kubeconfig     string
 	kubeContext    string
+	config         string
 	templates      string
 	namespace      string
 	watched        []string
@@ -30,6 +31,7 @@ type options struct {
 	debug          string
 	leaderElection bool
 	logLevel       slog.Level
+	logLevelGiven  bool
 	version        bool
 }
 
@@ -62,6 +64,7 @@ type setting struct {
 // settings are all flags, in the order of their names. Each puts its value into the options.
 func (o *options) settings() []setting {
 	return []setting{
+		{"config", "c", "", "`file` with the configuration, in the form of VM-Operator's config.yaml; logging.properties is read beside it", text(&o.config)},
 		{"debug-address", "", "0", "`address` to serve the profiles of Go's pprof at, to whoever can reach it; 0 for none", address(&o.debug)},
 		{"health-probe-bind-address", "", ":8081", "`address` to serve /healthz and /readyz at; 0 for none", address(&o.health)},
 		{"kube-context", "", "", "`context` of the kubeconfig; its current one if empty", text(&o.kubeContext)},
@@ -100,9 +103,10 @@ func parse(args []string, environment func(string) string, out io.Writer) (*opti
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	o.logLevelGiven = flags.Changed("log-level") || environment(variable("log-level")) != ""
 	var errs []error
 	for _, s := range settings {
-		// KUBECONFIG is read with what else kubectl would read, see config.
+		// KUBECONFIG is read with what else kubectl would read, see restConfig.
 		if s.name == "kubeconfig" {
 			continue
 		}
@@ -259,9 +263,19 @@ func (o *options) place(podFile string) error {
 	if o.namespace != "" {
 		return nil
 	}
+	var problem error
+	if o.config != "" {
+		config, err := readConfig(o.config)
+		if config != nil && config.Namespace != "" {
+			o.namespace = config.Namespace
+			return nil
+		}
+		problem = err
+	}
 	data, err := os.ReadFile(podFile)
 	if err != nil {
-		return errors.New("the manager's namespace is not known, and this is no pod: give it by --namespace or NAMESPACE")
+		const where = "the manager's namespace is not known, and this is no pod: give it by --namespace, by NAMESPACE, or below /Manager/Controller in the file of --config"
+		return errors.Join(problem, errors.New(where))
 	}
 	if o.namespace = strings.TrimSpace(string(data)); !isNamespace(o.namespace) {
 		return fmt.Errorf("%s has %q, want the name of a namespace", podFile, o.namespace)

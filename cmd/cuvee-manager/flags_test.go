@@ -48,6 +48,7 @@ func TestPrecedence(t *testing.T) {
 // Every option is a flag and a variable, with the same effect.
 func TestVariables(t *testing.T) {
 	values := map[string]string{
+		"config":        "/etc/config.yaml",
 		"debug-address": "localhost:6060", "health-probe-bind-address": "0", "kube-context": "lab", "leader-election": "false", "log-level": "warn",
 		"max-concurrent-reconciles": "64", "metrics-bind-address": "[::1]:9090", "namespace": "vms", "reconcile-interval": "1h", "templates": "/etc/site",
 		"watch-namespaces": "a,b",
@@ -144,24 +145,34 @@ func TestManagedNamespaces(t *testing.T) {
 	}
 }
 
-// In a pod the manager's namespace is the pod's; elsewhere somebody has to say it.
+// The manager's namespace is what it was told, else what its configuration says, else its pod's; elsewhere somebody has to say it.
 func TestOwnNamespace(t *testing.T) {
-	inPod := filepath.Join(t.TempDir(), "namespace")
-	empty := filepath.Join(t.TempDir(), "namespace")
-	for file, text := range map[string]string{inPod: "of-the-pod\n", empty: ""} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	write := func(text string) string {
+		t.Helper()
+		name := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		return name
 	}
-	cases := map[string]struct{ given, file, want, problem string }{
-		"Given":     {"given", inPod, "given", ""},
-		"InPod":     {"", inPod, "of-the-pod", ""},
-		"Elsewhere": {"", "/nonexistent", "", "the manager's namespace is not known"},
-		"Broken":    {"", empty, "", `has "", want the name of a namespace`},
+	inPod, config := write("of-the-pod\n"), write("/Manager/Controller:\n  namespace: configured\n")
+	const nowhere = "/nonexistent"
+	cases := map[string]struct{ given, config, file, want, problem string }{
+		"Given":        {"given", config, inPod, "given", ""},
+		"Configured":   {"", config, inPod, "configured", ""},
+		"Outside":      {"", config, nowhere, "configured", ""},
+		"InPod":        {"", "", inPod, "of-the-pod", ""},
+		"NotSaid":      {"", write("/Manager: {}\n"), inPod, "of-the-pod", ""},
+		"NoConfig":     {"", nowhere, inPod, "of-the-pod", ""},
+		"BesideFault":  {"", write("/Manager/Controller:\n  namespace: configured\n  x: 1\n"), nowhere, "configured", ""},
+		"Elsewhere":    {"", "", nowhere, "", "the manager's namespace is not known"},
+		"WrongFile":    {"", nowhere, nowhere, "", "read the configuration: open /nonexistent: no such file or directory"},
+		"BadConfig":    {"", write("/Manager/Controller:\n  namespace: A\n"), nowhere, "", ":2:14: /Manager/Controller.namespace: want the name of a namespace"},
+		"BrokenInAPod": {"", "", write(""), "", `has "", want the name of a namespace`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := options{namespace: tc.given}
+			o := options{namespace: tc.given, config: tc.config}
 			err := o.place(tc.file)
 			if tc.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.problem) {

@@ -49,14 +49,14 @@ func TestTwoManagers(t *testing.T) {
 // TestWatchNamespaces has a manager for another namespace than its own, where it has only what it keeps for itself.
 func TestWatchNamespaces(t *testing.T) {
 	own, other := newWorld(t, 1), newWorld(t, 1)
-	own.vm("web")
+	own.vm("left-alone")
 	other.vm("web")
 	own.manager(own.admin("for-another"), "--watch-namespaces", other.namespace)
 	other.eventually(func() string { return other.has("apps", "statefulsets", "web") })
 	if problem := own.has("", "configmaps", "cuvee-kinds"); problem != "" {
 		t.Error(problem)
 	}
-	if own.has("apps", "statefulsets", "web") == "" {
+	if own.has("apps", "statefulsets", "left-alone") == "" {
 		t.Error("it works in its own namespace, which it was not told to")
 	}
 }

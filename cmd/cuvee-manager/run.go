@@ -53,19 +53,20 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return exitUsage
 	}
-	handler := slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: o.logLevel})
-	logger := logr.FromSlogHandler(handler)
+	level := &slog.LevelVar{}
+	level.Set(o.logLevel)
+	logger := logr.FromSlogHandler(newLog(stderr, level))
 	ctrllog.SetLogger(logger)
 	klog.SetLogger(logger)
-	if err := o.run(ctx, logger); err != nil {
+	if err := o.run(ctx, logger, level); err != nil {
 		logger.Error(err, "the manager ends")
 		return exitFailed
 	}
 	return exitOK
 }
 
-func (o *options) run(ctx context.Context, logger logr.Logger) error {
-	config, err := o.config()
+func (o *options) run(ctx context.Context, logger logr.Logger, level *slog.LevelVar) error {
+	config, err := o.restConfig()
 	if err != nil {
 		return err
 	}
@@ -109,6 +110,13 @@ func (o *options) run(ctx context.Context, logger logr.Logger) error {
 	if err := errors.Join(mgr.Add(store), mgr.Add(engine), mgr.Add(memoryKeeper{})); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
+	// Who gives a level on the command line, or in the environment, wants that.
+	if o.config != "" && !o.logLevelGiven {
+		follow := &levelFile{path: besideConfig(o.config, levelFileName), level: level, fallback: o.logLevel, log: slog.New(logr.ToSlogHandler(logger))}
+		if err := mgr.Add(follow); err != nil {
+			return fmt.Errorf("follow the level of the log: %w", err)
+		}
+	}
 	return mgr.Start(ctx)
 }
 
@@ -125,9 +133,9 @@ func readiness(elected <-chan struct{}, engine *controller.Engine) healthz.Check
 	}
 }
 
-// config says how to reach the API server: as the flag says, as in a pod, or as kubectl does. KUBECONFIG is read as kubectl reads
+// restConfig says how to reach the API server: as the flag says, as in a pod, or as kubectl does. KUBECONFIG is read as kubectl reads
 // it, so it may name several files.
-func (o *options) config() (*rest.Config, error) {
+func (o *options) restConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	if o.kubeconfig == "" && o.kubeContext == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {

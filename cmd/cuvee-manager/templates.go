@@ -40,13 +40,17 @@ func (o *options) templateStore(ctx context.Context, mgr manager.Manager, log *s
 		default:
 		}
 	}
+	var settings templateset.Settings
+	if o.config != "" {
+		settings = &configFile{path: o.config, namespace: o.namespace, log: log}
+	}
 	store, err := templateset.New(ctx, templateset.Options{
-		BuiltIn: cuvee.Files, Directory: o.templates, Check: check, Keeper: keeper, Log: log,
+		BuiltIn: cuvee.Files, Directory: o.templates, Settings: settings, Check: check, Keeper: keeper, Log: log,
 		Refused: func(p templateset.Problem) {
 			tell(corev1.EventTypeWarning, "TemplatesRefused", p.String())
 		},
 		Taken: func(revision string) {
-			if o.templates != "" {
+			if o.templates != "" || o.config != "" {
 				tell(corev1.EventTypeNormal, "TemplatesTaken", "The files have the revision "+revision)
 			}
 		},

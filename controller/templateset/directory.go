@@ -29,7 +29,14 @@ const (
 // current is the symlink that kubelet swaps when the volume of a ConfigMap changes: all files of a moment are behind it.
 const current = "..data"
 
-// snapshot is what a site's directory held at one moment: its CUE files, its cases, and the list of what it accepts to break.
+// settingsFile is the place of [Settings] in a snapshot: it is none that a directory can have. CUE knows it as settingsCUE.
+const (
+	settingsFile = "settings"
+	settingsCUE  = "settings.of.config.cue"
+)
+
+// snapshot is what a site's directory held at one moment: its CUE files, its cases, and the list of what it accepts to break; and the
+// settings that are no CUE.
 type snapshot map[string]string
 
 // readDirectory reads a directory. Behind a symlink that is swapped as a whole, it reads all files from behind the same one.
@@ -130,6 +137,11 @@ func (s snapshot) hasTemplates() bool {
 		}
 	}
 	return false
+}
+
+func (s snapshot) hasSettings() bool {
+	_, ok := s[settingsFile]
+	return ok
 }
 
 // files are those of a directory of the snapshot, as a file system.

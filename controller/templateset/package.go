@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -70,7 +71,7 @@ func compile(builtIn fs.FS, site snapshot, many bool) (packages []Package, err e
 			packages, err = nil, fmt.Errorf("CUE failed with %q: please report this, with the files", fmt.Sprint(r))
 		}
 	}()
-	c := compiler{site: site, own: map[string]bool{}, many: many}
+	c := compiler{site: maps.Clone(site), own: map[string]bool{}, many: many}
 	if err := c.merge(builtIn); err != nil {
 		return nil, err
 	}
@@ -102,8 +103,8 @@ func compile(builtIn fs.FS, site snapshot, many bool) (packages []Package, err e
 // merge puts the directories of the site beside the built-in packages.
 func (c *compiler) merge(builtIn fs.FS) error {
 	if _, ok := c.site[moduleFile]; ok {
-		c.module = c.site.files(func(name string) (string, bool) { return name, true })
-		c.site = snapshot{}
+		c.module = c.site.files(func(name string) (string, bool) { return name, name != settingsFile })
+		maps.DeleteFunc(c.site, func(name, _ string) bool { return name != settingsFile })
 		return nil
 	}
 	c.module = fstest.MapFS{}
@@ -160,10 +161,14 @@ func (c *compiler) checkRootFiles(packages []string) error {
 		known = append(known, path.Base(path.Dir(p)))
 	}
 	for name, text := range c.site {
-		if strings.Contains(name, "/") || !strings.HasSuffix(name, ".cue") {
+		as, ok := cueName(name)
+		if !ok {
 			continue
 		}
-		f, err := parser.ParseFile(name, text, parser.PackageClauseOnly)
+		if name == settingsCUE {
+			return render.Faults{{File: name, Line: 1, Column: 1, Message: "this name is taken by the manager's configuration, want another one"}}
+		}
+		f, err := parser.ParseFile(as, text, parser.PackageClauseOnly)
 		if err != nil {
 			continue // Every package reports it, with the line.
 		}
@@ -171,20 +176,29 @@ func (c *compiler) checkRootFiles(packages []string) error {
 			return render.Faults{{File: name, Line: 1, Column: 1, Message: "there is no package clause, want for instance: package vm"}}
 		}
 		if !slices.Contains(known, f.PackageName()) {
-			return render.Faults{{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("there is no template package %q, known are %s", f.PackageName(), strings.Join(known, ", "))}}
+			return render.Faults{{File: as, Line: 1, Column: 1, Message: fmt.Sprintf("there is no template package %q, known are %s", f.PackageName(), strings.Join(known, ", "))}}
 		}
 	}
 	return nil
 }
 
+// cueName is how CUE knows a file of the site that changes a package; false for all others.
+func cueName(file string) (as string, ok bool) {
+	if file == settingsFile {
+		return settingsCUE, true
+	}
+	return file, !strings.Contains(file, "/") && strings.HasSuffix(file, ".cue")
+}
+
 func (c *compiler) compile(name string) (Package, error) {
 	src := render.Source{Module: c.module, Package: "templates/" + name, Many: c.many}
 	site := c.site.files(func(file string) (string, bool) {
-		if strings.Contains(file, "/") || !strings.HasSuffix(file, ".cue") {
+		as, ok := cueName(file)
+		if !ok {
 			return "", false
 		}
-		f, err := parser.ParseFile(file, c.site[file], parser.PackageClauseOnly)
-		return file, err != nil || f.PackageName() == name
+		f, err := parser.ParseFile(as, c.site[file], parser.PackageClauseOnly)
+		return as, err != nil || f.PackageName() == name
 	})
 	if len(site) > 0 {
 		src.Site = site

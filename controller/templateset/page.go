@@ -12,6 +12,8 @@ import (
 type Status struct {
 	// Directory has the site's files.
 	Directory string `json:"directory,omitempty"`
+	// Settings is the file that settings are from, too.
+	Settings string `json:"settings,omitempty"`
 	// Revision is that of the site's files in use, Since when they were taken.
 	Revision string    `json:"revision,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
@@ -35,6 +37,9 @@ type PackageStatus struct {
 func (s *Store) Status() Status {
 	now := s.now()
 	out := Status{Directory: s.o.Directory, Revision: now.revision, Since: now.since, Checking: now.checking, Problem: now.problem, Packages: []PackageStatus{}}
+	if s.o.Settings != nil {
+		out.Settings = s.o.Settings.Name()
+	}
 	for _, p := range now.packages {
 		out.Packages = append(out.Packages, PackageStatus{Name: p.Name, APIVersion: p.Set.Kind.APIVersion(), Kind: p.Set.Kind.Kind, Revision: p.Revision})
 	}
@@ -70,6 +75,9 @@ func (s Status) String() string {
 		line("directory", "none, the built-in templates are in use")
 	} else {
 		line("directory", s.Directory)
+	}
+	if s.Settings != "" {
+		line("settings", s.Settings)
 	}
 	if len(s.Packages) == 0 {
 		line("revision", "none, nothing is rendered")

@@ -34,6 +34,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
+// rename calls a file something else.
+func (p *Problem) rename(from, to string) {
+	if p.File == from {
+		p.File = to
+	}
+	p.Reason = strings.ReplaceAll(p.Reason, from, to)
+}
+
 // BrokenError is what a [Check] returns if a custom resource that rendered before does not render with a candidate.
 type BrokenError struct {
 	// Object is the custom resource: "VirtualMachine default/web".

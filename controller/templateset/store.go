@@ -41,12 +41,26 @@ type Keeper interface {
 	Save(ctx context.Context, data []byte) error
 }
 
+// Settings are a site's settings in another form than CUE.
+type Settings interface {
+	// Name is how messages call the file that they are from, such as config.yaml.
+	Name() string
+	// Read is the settings as a CUE file, in which each is in the line that it has in the file; "" if there is no file. What is
+	// wrong with the file is best told by [render.Faults].
+	Read() (string, error)
+}
+
+// follows says whether there is anything that may change.
+func (o Options) follows() bool { return o.Directory != "" || o.Settings != nil }
+
 // Options of a [Store].
 type Options struct {
 	// BuiltIn is the CUE module that the program has in it: cuvee.Files.
 	BuiltIn fs.FS
 	// Directory has the site's files; empty is none.
 	Directory string
+	// Settings are asked at each look for more CUE, which is laid over as a file of the site's is; nil is none.
+	Settings Settings
 	// Check is asked before a set takes the place of another; nil is no question.
 	Check Check
 	// Keeper keeps the last good files; nil is none.
@@ -85,7 +99,7 @@ type state struct {
 	refused  int
 }
 
-// New makes a store. It has the built-in templates if there is no directory; else those that were kept, or no packages until
+// New makes a store. It has the built-in templates if there is neither a directory nor settings; else those that were kept, or no packages until
 // Start has found a whole and good directory. The error says that the built-in templates are not good.
 func New(ctx context.Context, o Options) (*Store, error) {
 	o.Interval, o.Settle = orElse(o.Interval, DefaultInterval), orElse(o.Settle, DefaultSettle)
@@ -94,7 +108,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{o: o, changed: make(chan struct{}, 1)}
-	if o.Directory == "" {
+	if !o.follows() {
 		packages, err := compile(o.BuiltIn, nil, true)
 		if err != nil {
 			return nil, fmt.Errorf("load the built-in templates: %w", err)
@@ -139,11 +153,11 @@ func (s *Store) NeedLeaderElection() bool { return false }
 
 // Start follows the directory until the context is done. What is being checked when the files change is given up.
 func (s *Store) Start(ctx context.Context) error {
-	if s.o.Directory == "" {
+	if !s.o.follows() {
 		<-ctx.Done()
 		return nil
 	}
-	w := &directoryWatch{dir: s.o.Directory, settle: s.o.Settle}
+	w := &directoryWatch{dir: s.o.Directory, settings: s.o.Settings, settle: s.o.Settle}
 	tick := time.NewTicker(s.o.Interval)
 	defer tick.Stop()
 	work := background{}
@@ -160,7 +174,7 @@ func (s *Store) Start(ctx context.Context) error {
 		}
 		switch {
 		case settled && w.err != nil:
-			s.refuse("", fmt.Errorf("read %s: %w", s.o.Directory, w.err))
+			s.refuse("", w.err)
 		case settled:
 			files := w.files
 			work.start(ctx, func(ctx context.Context) { s.consider(ctx, files) })
@@ -178,6 +192,10 @@ func (s *Store) consider(ctx context.Context, files snapshot) {
 	}
 	if now.files.hasTemplates() && !files.hasTemplates() {
 		s.refuse(revision, errors.New("the directory has no *.cue file any more; to go back to what is built in, leave a file with the line: package vm"))
+		return
+	}
+	if now.files.hasSettings() && !files.hasSettings() {
+		s.refuse(revision, fmt.Errorf("%s is not there any more; to go back to what is built in, leave an empty one", s.o.settingsName()))
 		return
 	}
 	s.checking(revision)
@@ -245,7 +263,7 @@ func (s *Store) take(ctx context.Context, files snapshot, packages []Package) {
 	case s.changed <- struct{}{}:
 	default:
 	}
-	if s.o.Keeper == nil || s.o.Directory == "" {
+	if s.o.Keeper == nil || !s.o.follows() {
 		return
 	}
 	data, err := json.Marshal(files)
@@ -257,9 +275,17 @@ func (s *Store) take(ctx context.Context, files snapshot, packages []Package) {
 	}
 }
 
+func (o Options) settingsName() string {
+	if o.Settings == nil {
+		return "the file of settings"
+	}
+	return o.Settings.Name()
+}
+
 // refuse says why files are not taken. Saying it once is enough.
 func (s *Store) refuse(revision string, err error) {
 	p := problem(revision, err, time.Now())
+	p.rename(settingsCUE, s.o.settingsName())
 	if last := s.now().problem; last != nil {
 		again := *last
 		again.Since = p.Since
