@@ -151,15 +151,7 @@ func (k *kindController) watch(ctx context.Context) error {
 	if err := k.rememberKinds(ctx, p.Set); err != nil {
 		return err
 	}
-	wants := map[schema.GroupVersionKind]watch.Want{}
-	for made := range k.everMade {
-		wants[made] = watch.Want{}
-	}
-	for _, l := range p.Set.Watches {
-		kind := gvk(l.APIVersion, l.Kind)
-		wants[kind] = watch.Want{Content: union(wants[kind].Content, l)}
-	}
-	wants[k.kind] = watch.Want{Content: &render.Lookup{APIVersion: p.Set.Kind.APIVersion(), Kind: p.Set.Kind.Kind}}
+	wants := k.wants(p.Set)
 	k.changing.Lock()
 	missing, err := k.watches.Update(ctx, wants)
 	k.wantAgain()
@@ -171,6 +163,20 @@ func (k *kindController) watch(ctx context.Context) error {
 		k.enqueueAll()
 	}
 	return nil
+}
+
+// wants are the kinds that were ever made, and those that templates look at, with what they see of them.
+func (k *kindController) wants(set *render.Set) map[schema.GroupVersionKind]watch.Want {
+	wants := map[schema.GroupVersionKind]watch.Want{}
+	for made := range k.everMade {
+		wants[made] = watch.Want{}
+	}
+	for _, l := range set.Watches {
+		kind := gvk(l.APIVersion, l.Kind)
+		wants[kind] = watch.Want{Content: union(wants[kind].Content, l)}
+	}
+	wants[k.kind] = watch.Want{Content: &render.Lookup{APIVersion: set.Kind.APIVersion(), Kind: set.Kind.Kind}}
+	return wants
 }
 
 // wantAgain makes all custom resources known to what they look at: a watch that has begun anew knows of none.

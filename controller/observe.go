@@ -94,7 +94,9 @@ func (k *kindController) eachFound(set *render.Set, a addresses, do func(string,
 
 // lookAt makes a pass look elsewhere from now on.
 func (p *pass) lookAt(at addresses) {
-	p.want(p.ref, p.state.at, at)
+	if !p.looking {
+		p.want(p.ref, p.state.at, at)
+	}
 	p.state.at = at
 }
 

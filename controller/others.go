@@ -38,7 +38,7 @@ func (p *pass) findOthers() error {
 		return &problem{reason: reasonTemplateError, stalled: true, wait: true,
 			message: fmt.Sprintf("generate.%s: there is no objects.%s to have the certificate", key, key)}
 	}
-	if !slices.Equal(now, p.state.others) {
+	if !p.looking && !slices.Equal(now, p.state.others) {
 		p.wantOthers(p.ref, p.state.others, now)
 		p.state.others = now
 		// What is observed may be the same objects.

@@ -60,6 +60,8 @@ type pass struct {
 	refs map[string]apiserver.Ref
 	// judged are the custom resource's objects as this pass has found or left them.
 	judged map[apiserver.Ref]*watch.Item
+	// looking says that the pass is a preview: nobody is told of changes for it.
+	looking bool
 	// did is what was written, for an Event.
 	did []string
 	// outcome is what became of the pass.
@@ -307,6 +309,9 @@ func refOfItem(kind *watch.Kind, i *watch.Item) apiserver.Ref {
 // input is what to render.
 func (p *pass) input(observed map[string][]map[string]any) render.Input {
 	e := &render.Engine{ResourceVersion: p.item.ResourceVersion, Generation: p.generation(), Random: randomText()}
+	if p.looking {
+		e.Random = placeholder
+	}
 	if step := p.pkg.Set.Step; step > 0 {
 		e.Now = time.Now().UTC().Truncate(step).Format(time.RFC3339)
 	}

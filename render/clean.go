@@ -7,6 +7,9 @@ var metadataKept = []string{"name", "namespace", "uid", "labels", "annotations",
 // lastApplied is kubectl's copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
+// Clean returns the part of a custom resource that templates see.
+func Clean(object map[string]any) map[string]any { return clean(object) }
+
 // clean returns the part of a custom resource that templates see. What is not of the expected shape is left as it is, so
 // that it is reported.
 func clean(object map[string]any) map[string]any {

@@ -67,10 +67,14 @@ func stopAPIServer() {
 //
 // Besides the commands of testscript there are
 //
+//	applied VM FILE
+//		Compare manifests of a VM with what an engine has applied, by the digests that it has written on the objects.
 //	user NAME [VERB,... RESOURCE,...]...
 //		Use the cluster from now on as a user of this name who may do these things in the script's namespace, and nothing else.
 //	admin
 //		Be the administrator again.
+//	manage [SITE]
+//		Let an engine work in the script's namespace, with the built-in templates or with a site's, until nothing is left to do.
 //	until PATTERN PROGRAM [ARG...]
 //		Run a program again and again until it prints what matches.
 func TestClusterScripts(t *testing.T) {
@@ -121,10 +125,12 @@ func kube(kubectl, kubeconfig string, commands [][]string) error {
 }
 
 var clusterCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"admin": cmdAdmin,
-	"exits": cmdExits,
-	"until": cmdUntil,
-	"user":  cmdUser,
+	"applied": cmdApplied,
+	"admin":   cmdAdmin,
+	"exits":   cmdExits,
+	"manage":  cmdManage,
+	"until":   cmdUntil,
+	"user":    cmdUser,
 }
 
 func cmdAdmin(ts *testscript.TestScript, neg bool, args []string) {

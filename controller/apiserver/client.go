@@ -126,6 +126,15 @@ func (c *Client) Get(ctx context.Context, ref Ref) (*metav1.PartialObjectMetadat
 	return metadata(ctx, req)
 }
 
+// GetWhole returns an object.
+func (c *Client) GetWhole(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
+	req, err := c.request("GET", ref, ref.Name, "")
+	if err != nil {
+		return nil, err
+	}
+	return wholeObject(ctx, req)
+}
+
 // GetData returns the data of a Secret or a ConfigMap, as it is written in JSON: base64 in a Secret.
 func (c *Client) GetData(ctx context.Context, ref Ref) (map[string]string, *metav1.ObjectMeta, error) {
 	req, err := c.request("GET", ref, ref.Name, "")
@@ -209,6 +218,10 @@ func object(ctx context.Context, req *rest.Request, whole bool) (client.Object, 
 	if !whole {
 		return metadata(ctx, req)
 	}
+	return wholeObject(ctx, req)
+}
+
+func wholeObject(ctx context.Context, req *rest.Request) (*unstructured.Unstructured, error) {
 	raw, err := send(ctx, req.SetHeader("Accept", "application/json"))
 	if err != nil {
 		return nil, err
