@@ -22,35 +22,46 @@ var update = flag.Bool("update", false, "write the parts of docs/ that are made 
 const sitesDoc = "docs/sites.md"
 
 // TestSettingsTable holds the table of settings in docs/sites.md to the templates; with -update it writes it.
-func TestSettingsTable(t *testing.T) {
-	text, err := os.ReadFile(sitesDoc)
+func TestSettingsTable(t *testing.T) { holdPart(t, sitesDoc, "settings", settingsTable(t)) }
+
+// holdPart holds the part of a document between two marks to what it is made from; with -update it writes it.
+func holdPart(t *testing.T, doc, mark, part string) {
+	t.Helper()
+	text, err := os.ReadFile(doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), "<!-- settings -->\n")
-	_, after, ok2 := strings.Cut(rest, "<!-- /settings -->")
+	before, rest, ok := strings.Cut(string(text), "<!-- "+mark+" -->\n")
+	_, after, ok2 := strings.Cut(rest, "<!-- /"+mark+" -->")
 	if !ok || !ok2 {
-		t.Fatalf("%s has no marks for the settings", sitesDoc)
+		t.Fatalf("%s has no marks %s", doc, mark)
 	}
-	want := before + "<!-- settings -->\n" + settingsTable(t) + "<!-- /settings -->" + after
+	want := before + "<!-- " + mark + " -->\n" + part + "<!-- /" + mark + " -->" + after
 	if *update {
-		if err := os.WriteFile(sitesDoc, []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(doc, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("%s is not current, run go test . -run TestSettingsTable -update (-want +got):\n%s", sitesDoc, diff)
+		t.Errorf("%s is not current, run go test . -run %s -update (-want +got):\n%s", doc, t.Name(), diff)
 	}
+}
+
+// builtIn is a field of the built-in templates of VirtualMachines.
+func builtIn(t *testing.T, field string) cue.Value {
+	t.Helper()
+	inst := load.Instances([]string{"./templates/vm"}, &load.Config{FS: cuvee.Files, Dir: "/"})[0]
+	v := cuecontext.New().BuildInstance(inst).LookupPath(cue.ParsePath(field))
+	if err := v.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 func settingsTable(t *testing.T) string {
 	t.Helper()
-	inst := load.Instances([]string{"./templates/vm"}, &load.Config{FS: cuvee.Files, Dir: "/"})[0]
-	settings := cuecontext.New().BuildInstance(inst).LookupPath(cue.ParsePath("settings"))
-	if err := settings.Err(); err != nil {
-		t.Fatal(err)
-	}
+	settings := builtIn(t, "settings")
 	var out strings.Builder
 	out.WriteString("| setting | default | what it is for |\n|---|---|---|\n")
 	rows := writeSettings(t, &out, settings, "")
