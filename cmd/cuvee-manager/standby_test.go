@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/cuvee-vm/cuvee/controller"
 	"github.com/cuvee-vm/cuvee/controller/testserver"
 )
@@ -29,7 +31,12 @@ func TestStandby(t *testing.T) {
 		return m, health, metrics
 	}
 	first, _, _ := start("working")
-	w.untilConfigMap(controller.KeptTemplates)
+	// The second one finds no files that were kept, and takes those of the directory.
+	forget := func() {
+		w.untilConfigMap(controller.KeptTemplates)
+		w.must(w.client.Resource(resource("", "configmaps")).Namespace(w.namespace).Delete(t.Context(), controller.KeptTemplates, metav1.DeleteOptions{}))
+	}
+	forget()
 	mark := w.now()
 	second, health, metrics := start("waiting")
 	w.eventually(func() string { return lacks(get(metrics, templatesPage), "for VirtualMachine") })
@@ -47,8 +54,10 @@ func TestStandby(t *testing.T) {
 		t.Error(problem)
 	}
 
+	forget()
 	first.Kill()
 	w.vm("other")
 	w.untilConfigMap("other")
+	w.untilConfigMap(controller.KeptTemplates)
 	alive(t, second)
 }
