@@ -122,3 +122,32 @@ func TestPatchForTwo(t *testing.T) {
 	c.parcelSays("q", "True", "Applied")
 	c.untilPacked("status annotation manager")
 }
+
+// A mark that somebody has copied to another object, or to one of the resource's own, has no effect.
+func TestCopiedMark(t *testing.T) {
+	c := newParcels(t)
+	c.create(parcelPod, "pod")
+	c.create(parcelPod, "copy")
+	c.parcel("q", `objects: {}`)
+	c.parcel("p", `objects: {a: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {v: '1'}}}`)
+	c.parcelSays("p", "True", "Applied")
+	mark := func(parcel string) string {
+		return `{"metadata":{"annotations":{"cuvee-vm.github.io/patched-for":"` + string(c.getParcel(parcel).GetUID()) + `"}}}`
+	}
+	c.patch("v1", "ConfigMap", "a", mark("p"))
+	c.patch("v1", "Pod", "copy", mark("p"))
+	c.patch("v1", "Pod", "pod", mark("q"))
+	was := c.get("v1", "ConfigMap", "a").GetUID()
+	c.parcel("p", "%s", "{objects: {a: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {v: '2'}}, "+patchLabel+"}, policy: {mark: {mode: patch}}}")
+	c.parcelSays("p", "True", "Applied")
+	c.untilPacked("label annotation manager")
+	c.quiet()
+	if now := c.get("v1", "ConfigMap", "a"); now.GetUID() != was || at(now, "data", "v") != "2" {
+		t.Errorf("the parcel's own ConfigMap is %v", now.Object)
+	}
+	for _, w := range c.writes(0) {
+		if w.Name == "copy" {
+			t.Errorf("an object that was never patched: %s", w)
+		}
+	}
+}

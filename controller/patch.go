@@ -26,9 +26,8 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 	if t.item == nil || t.item.Deleting {
 		return nil
 	}
-	if other, ok := p.resourceWith(t.item.PatchedFor); ok && t.item.PatchedFor != p.item.UID {
-		// Both have one field manager: what one applies, the other would let go.
-		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s is patched for %s", t.ref, other)}
+	if err := p.mayPatch(t); err != nil {
+		return err
 	}
 	p.identify(t)
 	same := false
@@ -74,6 +73,19 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 	return p.learn(t, object)
 }
 
+// mayPatch says whether an object can be patched for the custom resource. All resources of a package have one field manager:
+// what is applied for one would let go of what is applied for another.
+func (p *pass) mayPatch(t *target) error {
+	if other, ok := p.resourceWith(t.item.Owner); ok && t.item.Owner != p.item.UID && t.Policy.Subresource == "" {
+		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s belongs to %s", t.ref, other)}
+	}
+	// A mark without fields of ours was not made here: somebody has copied it.
+	if other, ok := p.resourceWith(t.item.PatchedFor); ok && t.item.PatchedFor != p.item.UID && len(t.item.Fields()) > 0 {
+		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s is patched for %s", t.ref, other)}
+	}
+	return nil
+}
+
 // identify names the object that is there in what is sent.
 func (p *pass) identify(t *target) {
 	metadata := child(t.body, "metadata")
@@ -112,12 +124,11 @@ func (p *pass) claim(ctx context.Context, t *target) error {
 		return nil
 	}
 	for _, o := range p.result.Objects {
-		ref, err := p.refOf(o)
-		if err != nil {
-			return err
+		if !isPatch(o) || o.Policy.Subresource != "" {
+			continue
 		}
-		if ref == t.ref && isPatch(o) && o.Policy.Subresource == "" {
-			return nil // It is marked by that.
+		if ref, err := p.refOf(o); err != nil || ref == t.ref {
+			return err // It is marked by that.
 		}
 	}
 	mark := &target{ref: t.ref, kind: t.kind, item: t.item, body: typeOf(t.ref), hash: hashOf(p.pkg.Owner)}
@@ -139,24 +150,9 @@ func isPatch(o render.Object) bool {
 
 // letGoPatches lets go of fields that are not rendered any more. The API server removes those that nobody else has.
 func (p *pass) letGoPatches(ctx context.Context) error {
-	rendered := map[subresource]bool{}
-	if p.result != nil {
-		for _, o := range p.result.Objects {
-			ref, err := p.refOf(o)
-			if err != nil {
-				return err
-			}
-			switch {
-			case isPatch(o):
-				rendered[subresource{ref, o.Policy.Subresource}] = true
-				// The object's own fields have the mark.
-				rendered[subresource{ref, ""}] = true
-			case o.Policy.Mode == "hold":
-				for _, s := range append(slices.Clone(watch.Subresources), "") {
-					rendered[subresource{ref, s}] = true
-				}
-			}
-		}
+	rendered, err := p.renderedPatches()
+	if err != nil {
+		return err
 	}
 	var problems []*problem
 	for _, kind := range p.watches.Kinds() {
@@ -167,6 +163,31 @@ func (p *pass) letGoPatches(ctx context.Context) error {
 		}
 	}
 	return joined(problems)
+}
+
+// renderedPatches are the parts of objects that stay as they are applied.
+func (p *pass) renderedPatches() (map[subresource]bool, error) {
+	rendered := map[subresource]bool{}
+	if p.result == nil {
+		return rendered, nil
+	}
+	for _, o := range p.result.Objects {
+		if !isPatch(o) && o.Policy.Mode != "hold" {
+			continue
+		}
+		ref, err := p.refOf(o)
+		if err != nil {
+			return nil, err
+		}
+		// The object's own fields have the mark.
+		rendered[subresource{ref, ""}] = true
+		for _, s := range watch.Subresources {
+			if s == o.Policy.Subresource || o.Policy.Mode == "hold" {
+				rendered[subresource{ref, s}] = true
+			}
+		}
+	}
+	return rendered, nil
 }
 
 // letGoOf lets go of the parts of an object that are not rendered. The mark is the last to go.
@@ -186,7 +207,8 @@ func (p *pass) letGoOf(ctx context.Context, kind *watch.Kind, i *watch.Item, ren
 		}
 		delete(p.state.sent, subresource{ref, s})
 	}
-	if i.PatchedFor != p.item.UID || rendered[subresource{ref, ""}] {
+	// What was made here is kept or removed, whatever marks somebody puts on it.
+	if i.PatchedFor != p.item.UID || i.Owner != "" || len(i.Fields()) == 0 || rendered[subresource{ref, ""}] {
 		return nil
 	}
 	return p.applyNothing(ctx, kind, ref, i, "")
