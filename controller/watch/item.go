@@ -1,14 +1,13 @@
 package watch
 
 import (
-	"bytes"
-	"compress/flate"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -68,11 +67,11 @@ type Item struct {
 	// fields, statusFields and resizeFields are our entries in managedFields. Those of like objects are the same text, as the
 	// owner's UID is taken out of them.
 	fields, statusFields, resizeFields unique.Handle[string]
-	// labels are lines of the form "key=value", with a line feed before the first.
+	// labels are lines of the form "key=value", sorted, with a line feed before the first.
 	labels string
-	// content is the JSON of the part that templates see, compressed if that pays; nil if they see none.
+	// content is the JSON of the part that templates see, compressed if there is a dictionary; nil if they see none.
 	content    []byte
-	compressed bool
+	dictionary *dictionary
 	sum        [16]byte
 	serial     uint64
 }
@@ -141,30 +140,68 @@ func (i *Item) Object() (map[string]any, error) {
 	return out, nil
 }
 
+// partMark begins a label's value that is a part of the object's name, followed by where that begins and how long it is. No label
+// has such a character.
+const partMark = "\x01"
+
+// keepLabels notes labels in a form that like objects of other custom resources have, too.
+func (i *Item) keepLabels(labels map[string]string) {
+	var text strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		v := labels[k]
+		switch at := strings.Index(i.Name, v); {
+		case k == OwnerLabel:
+			continue // It is the item's owner.
+		case at >= 0 && v != "":
+			fmt.Fprintf(&text, "\n%s=%s%d %d", k, partMark, at, len(v))
+		default:
+			text.WriteString("\n" + k + "=" + v)
+		}
+	}
+	if text.Len() > 0 {
+		text.WriteString("\n")
+	}
+	i.labels = shared(text.String())
+}
+
 // label is the value of a label.
 func (i *Item) label(key string) (string, bool) {
+	if key == OwnerLabel {
+		return string(i.Owner), i.Owner != ""
+	}
 	_, rest, ok := strings.Cut(i.labels, "\n"+key+"=")
 	if !ok {
 		return "", false
 	}
 	value, _, _ := strings.Cut(rest, "\n")
+	if part, ok := strings.CutPrefix(value, partMark); ok {
+		var at, length int
+		if _, err := fmt.Sscan(part, &at, &length); err == nil {
+			value = i.Name[at : at+length]
+		}
+	}
 	return value, true
 }
 
-// ownerMark stands for the owner's UID in entries of managedFields. JSON has no such character.
-const ownerMark = "\x00"
+// ownerMark stands for the owner's UID in entries of managedFields, and nameMark for the object's name, by which a container may be
+// called. JSON has no such characters.
+const ownerMark, nameMark = "\x00", "\x01"
 
 func (i *Item) keep(entry []byte) unique.Handle[string] {
 	text := string(entry)
 	if i.Owner != "" {
 		text = strings.ReplaceAll(text, string(i.Owner), ownerMark)
 	}
-	return unique.Make(text)
+	return unique.Make(strings.ReplaceAll(text, i.Name, nameMark))
 }
 
 func (i *Item) restore(h unique.Handle[string]) []byte {
-	return []byte(strings.ReplaceAll(h.Value(), ownerMark, string(i.Owner)))
+	text := strings.ReplaceAll(h.Value(), nameMark, i.Name)
+	return []byte(strings.ReplaceAll(text, ownerMark, string(i.Owner)))
 }
+
+// shared is a text that many items have, once in memory.
+func shared(text string) string { return unique.Make(text).Value() }
 
 // project says what to keep of the objects of a kind.
 type project struct {
@@ -172,6 +209,12 @@ type project struct {
 	manager string
 	// content says which part templates see; nil if none.
 	content *render.Lookup
+	packer  *packer
+}
+
+func (p project) withPacker() project {
+	p.packer = &packer{}
+	return p
 }
 
 // item reads what is kept of an object.
@@ -182,51 +225,41 @@ func (p project) item(object runtime.Object) (*Item, error) {
 	}
 	annotations, labels := m.GetAnnotations(), m.GetLabels()
 	i := &Item{
-		Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
+		Namespace: shared(m.GetNamespace()), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
 		Generation: m.GetGeneration(),
-		Owner:      types.UID(labels[OwnerLabel]), PatchedFor: types.UID(annotations[PatchAnnotation]), Key: annotations[KeyAnnotation], Hash: annotations[HashAnnotation],
+		Owner:      types.UID(shared(labels[OwnerLabel])), PatchedFor: types.UID(annotations[PatchAnnotation]), Key: shared(annotations[KeyAnnotation]), Hash: annotations[HashAnnotation],
 		Keep: annotations[KeepAnnotation] == "true", Deleting: m.GetDeletionTimestamp() != nil,
 		ClientApplied: annotations[lastApplied] != "" && managedfields.UpdatedBy(m.GetManagedFields(), kubectlApply),
 	}
 	for _, r := range m.GetOwnerReferences() {
 		i.OwnerReferenced = i.OwnerReferenced || r.UID == i.Owner
 		if r.Controller != nil && *r.Controller {
-			i.Controller = r.UID
+			i.Controller = types.UID(shared(string(r.UID)))
 		}
 	}
-	var text strings.Builder
-	for k, v := range labels {
-		text.WriteString("\n" + k + "=" + v)
-	}
-	if text.Len() > 0 {
-		text.WriteString("\n")
-	}
-	i.labels = text.String()
+	i.keepLabels(labels)
 	i.fields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, ""))
 	i.statusFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, "status"))
 	i.resizeFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, resize))
 	if p.content == nil {
 		return i, nil
 	}
-	return i, i.pack(p.content, object)
+	return i, p.pack(i, object)
 }
 
 // pack keeps the part of an object that templates see.
-func (i *Item) pack(l *render.Lookup, object runtime.Object) error {
+func (p project) pack(i *Item, object runtime.Object) error {
 	content, err := content(object)
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(l.Project(content))
+	data, err := json.Marshal(p.content.Project(content))
 	if err != nil {
 		return fmt.Errorf("write %s: %w", i.Ref(), err)
 	}
 	sum := sha256.Sum256(data)
 	copy(i.sum[:], sum[:])
-	i.content = bytes.Clone(data)
-	if packed := deflate(data); packed != nil {
-		i.content, i.compressed = packed, true
-	}
+	i.content, i.dictionary = p.packer.pack(data)
 	return nil
 }
 
@@ -250,40 +283,11 @@ func content(object runtime.Object) (map[string]any, error) {
 	return all, nil
 }
 
-// worthwhile is the least size in bytes of what is compressed.
-const worthwhile = 512
-
-var writers = sync.Pool{New: func() any {
-	w, err := flate.NewWriter(io.Discard, flate.BestSpeed)
-	if err != nil {
-		panic(err) // The level is one of the package's own.
-	}
-	return w
-}}
-
-// deflate compresses, or returns nil where that does not pay.
-func deflate(data []byte) []byte {
-	if len(data) < worthwhile {
-		return nil
-	}
-	var out bytes.Buffer
-	w, _ := writers.Get().(*flate.Writer)
-	defer writers.Put(w)
-	w.Reset(&out)
-	// Writes to memory do not fail.
-	_, _ = w.Write(data)
-	_ = w.Close()
-	if out.Len() >= len(data) {
-		return nil
-	}
-	return bytes.Clone(out.Bytes())
-}
-
 func (i *Item) json() ([]byte, error) {
-	if !i.compressed {
+	if i.dictionary == nil {
 		return i.content, nil
 	}
-	data, err := io.ReadAll(flate.NewReader(bytes.NewReader(i.content)))
+	data, err := i.dictionary.unpack(i.content)
 	if err != nil {
 		return nil, fmt.Errorf("read what is kept of %s: %w", i.Ref(), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +37,7 @@ type Kind struct {
 
 func newKind(gvk schema.GroupVersionKind, namespaced bool, p project, changed func(*Kind, *Item, *Item)) *Kind {
 	return &Kind{
-		GroupVersionKind: gvk, Namespaced: namespaced, project: p, changed: changed,
+		GroupVersionKind: gvk, Namespaced: namespaced, project: p.withPacker(), changed: changed,
 		items: map[types.NamespacedName]*Item{}, byOwner: map[types.UID][]*Item{}, byPatcher: map[types.UID][]*Item{},
 		selections: map[string]map[string][]*Item{}, wanted: map[string][]types.NamespacedName{},
 		problems: map[string]error{}, synced: map[string]bool{},
@@ -234,6 +235,19 @@ func (k *Kind) Learn(object runtime.Object) (*Item, error) {
 	return i, nil
 }
 
+// known is the item of an object, if it is known as it is: from the answer to one's own write, most likely.
+func (k *Kind) known(object runtime.Object) *Item {
+	m, err := meta.Accessor(object)
+	if err != nil {
+		return nil
+	}
+	i := k.Get(types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()})
+	if i == nil || i.UID != m.GetUID() || i.ResourceVersion != m.GetResourceVersion() {
+		return nil
+	}
+	return i
+}
+
 // olderThan says that another item is a later state of the same object.
 func (i *Item) olderThan(o *Item) bool {
 	if o == nil || i.UID != o.UID {
@@ -330,6 +344,9 @@ func (s store) Transformer() cache.TransformFunc {
 		case *Item:
 			return o, nil
 		case runtime.Object:
+			if i := s.kind.known(o); i != nil {
+				return i, nil
+			}
 			return s.kind.project.item(o)
 		}
 		return object, nil
