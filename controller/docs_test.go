@@ -1,7 +1,6 @@
 package controller_test
 
 import (
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -108,44 +107,5 @@ func TestDocumentedConditions(t *testing.T) {
 		if !slices.Contains(documented, ty) && !slices.Contains(runners, ty) {
 			t.Errorf("the type %s is not documented", ty)
 		}
-	}
-}
-
-// The permissions follow from what the templates make and look at.
-func TestDocumentedPermissions(t *testing.T) {
-	set := vmPackage(t).Set
-	const makes, looks = "get, list, watch, create, patch, update, delete", "list, watch"
-	own := set.Kind.Group + " " + set.Kind.Plural
-	want := map[string]string{own: "list, watch, patch", own + "/status": "patch", own + "/finalizers": "update"}
-	add := func(apiVersion, kind, verbs string) {
-		group, _, ok := strings.Cut(apiVersion, "/")
-		if !ok {
-			group = "core"
-		}
-		// The kinds of Kubernetes that templates make have regular plurals.
-		key := group + " " + strings.ToLower(kind) + "s"
-		if apiVersion == set.Kind.APIVersion() && kind == set.Kind.Kind || want[key] == makes {
-			return
-		}
-		want[key] = verbs
-	}
-	for _, m := range set.Makes {
-		add(m.APIVersion, m.Kind, makes)
-	}
-	for _, l := range set.Watches {
-		add(l.APIVersion, l.Kind, looks)
-	}
-	got := map[string]string{}
-	for _, row := range strings.Split(strings.TrimSpace(part(t, "permissions")), "\n")[2:] {
-		cells := strings.Split(row, "|")
-		for resource := range strings.SplitSeq(cells[2], ",") {
-			got[strings.TrimSpace(cells[1])+" "+strings.TrimSpace(resource)] = strings.TrimSpace(cells[3])
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("permissions (-templates +documented):\n%s", diff)
-	}
-	if len(got) < 5 {
-		t.Error(fmt.Sprint("too few: ", got))
 	}
 }

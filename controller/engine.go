@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -100,9 +99,6 @@ func New(o Options) (*Engine, error) {
 // NeedLeaderElection says that only one manager at a time may run the engine.
 func (e *Engine) NeedLeaderElection() bool { return true }
 
-// crds is the kind that tells which other kinds there are.
-var crds = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
-
 // Kinds are looked for again after retryFirst, and then after twice as long each time, up to retry: the API server serves a kind a moment
 // after its CustomResourceDefinition has changed, and nothing tells of that.
 const (
@@ -119,9 +115,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		default:
 		}
 	}})
-	if _, err := kinds.Update(ctx, map[schema.GroupVersionKind]watch.Want{crds: {}}); err != nil {
-		return fmt.Errorf("watch CustomResourceDefinitions: %w", err)
-	}
+	known := e.watchDefinitions(ctx, kinds)
 	pause := retryFirst
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -138,6 +132,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			pause = retryFirst
 		case <-timer.C:
 			pause = min(2*pause, retry)
+			known = known || e.watchDefinitions(ctx, kinds)
 		}
 		timer.Reset(pause)
 	}

@@ -2,6 +2,7 @@ package kustomize_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -28,9 +29,19 @@ const patience = 3 * time.Minute
 // server is the API server that the tests share; each has a namespace of its own.
 var server *testserver.Server
 
+// scratch is a directory for all tests.
+var scratch string
+
 func TestMain(m *testing.M) {
 	ctrllog.SetLogger(logr.Discard())
-	os.Exit(testserver.Main(m, &server))
+	var err error
+	if scratch, err = os.MkdirTemp("", "cuvee-kustomize-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := testserver.Main(m, &server)
+	os.RemoveAll(scratch)
+	os.Exit(code)
 }
 
 // cluster is an API server as somebody sees it.

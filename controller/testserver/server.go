@@ -77,6 +77,8 @@ func (s *Server) start() error {
 		return err
 	}
 	api.Configure().
+		// Some distributions of Kubernetes have it: who names an owner has to have rights on it.
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
 		Set("etcd-servers", "http://"+s.etcd.Addr()).
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", s.auditLog()).

@@ -1,0 +1,239 @@
+package kustomize_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cuvee-vm/cuvee/controller/testserver"
+)
+
+// program builds the manager, once.
+func program(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(scratch, "cuvee-manager")
+	if _, err := os.Stat(file); err == nil {
+		return file
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../cmd/cuvee-manager").CombinedOutput(); err != nil {
+		t.Fatalf("build the manager: %v\n%s", err, out)
+	}
+	return file
+}
+
+// manager is a manager as its Deployment says, but for the pod around it.
+type manager struct {
+	*testserver.Process
+	// user is its name to the API server.
+	user string
+	// health is the address of its probes.
+	health string
+	since  testserver.Mark
+}
+
+// install applies a kustomization to a namespace of its own, which it returns, and starts the manager from it.
+func (c *cluster) install(namespace string, objects []*unstructured.Unstructured) *manager {
+	c.Helper()
+	c.namespace(namespace)
+	c.apply(namespace, objects...)
+	return c.start(namespace)
+}
+
+// start starts the manager that a namespace has a Deployment of: with its arguments, variables, files and ServiceAccount.
+func (c *cluster) start(namespace string) *manager {
+	c.Helper()
+	d, err := c.core.AppsV1().Deployments(namespace).Get(c.Context(), "vm-operator", metav1.GetOptions{})
+	c.must(err)
+	pod := d.Spec.Template.Spec
+	container := pod.Containers[0]
+	m := &manager{user: fmt.Sprintf("system:serviceaccount:%s:%s", namespace, pod.ServiceAccountName), health: freeAddress(c.T)}
+	m.since, err = server.Mark()
+	c.must(err)
+
+	config := bearer(c.token(namespace, pod.ServiceAccountName, nil))
+	kubeconfig := filepath.Join(c.TempDir(), "kubeconfig")
+	c.must(testserver.WriteKubeconfig(kubeconfig, config))
+	// Ports are those of a pod: other programs of this machine may have them.
+	env := []string{"KUBECONFIG=" + kubeconfig, "METRICS_BIND_ADDRESS=0", "HEALTH_PROBE_BIND_ADDRESS=" + m.health}
+	for _, v := range container.Env {
+		value := v.Value
+		if v.ValueFrom != nil {
+			if v.ValueFrom.FieldRef == nil || v.ValueFrom.FieldRef.FieldPath != "metadata.namespace" {
+				c.Fatalf("the test does not know where the variable %s is from", v.Name)
+			}
+			value = namespace
+		}
+		env = append(env, v.Name+"="+value)
+	}
+	args := container.Args
+	for _, mount := range container.VolumeMounts {
+		dir := c.mount(namespace, pod.Volumes, mount.Name)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], mount.MountPath, dir)
+		}
+	}
+	m.Process, err = testserver.StartProcess(env, program(c.T), args...)
+	c.must(err)
+	c.Cleanup(func() {
+		m.Kill()
+		if c.Failed() {
+			text := m.Log()
+			c.Logf("the manager's log ends with:\n%s", text[max(0, len(text)-6000):])
+		}
+	})
+	return m
+}
+
+// mount makes a directory of a ConfigMap, as kubelet does.
+func (c *cluster) mount(namespace string, volumes []corev1.Volume, name string) string {
+	c.Helper()
+	for _, v := range volumes {
+		if v.Name != name {
+			continue
+		}
+		if v.ConfigMap == nil {
+			c.Fatalf("the test does not know what the volume %s is", name)
+		}
+		files, err := c.core.CoreV1().ConfigMaps(namespace).Get(c.Context(), v.ConfigMap.Name, metav1.GetOptions{})
+		c.must(err)
+		dir := c.TempDir()
+		for file, content := range files.Data {
+			c.must(os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600))
+		}
+		return dir
+	}
+	c.Fatalf("there is no volume %s", name)
+	return ""
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// ready waits until the readiness probe of the Deployment succeeds.
+func (c *cluster) ready(m *manager) {
+	c.Helper()
+	c.eventually(func() string {
+		select {
+		case <-m.Done():
+			c.Fatal("the manager has ended")
+		default:
+		}
+		return m.probe("/readyz")
+	})
+}
+
+// probe is what a probe answers if it fails.
+func (m *manager) probe(path string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.health+path, nil)
+	if err != nil {
+		return err.Error()
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		return ""
+	}
+	body, err := io.ReadAll(resp.Body)
+	return fmt.Sprint(path, " says ", resp.Status, " ", string(body), " ", text(err))
+}
+
+// requests are those of the manager.
+func (c *cluster) requests(m *manager) []testserver.Request {
+	c.Helper()
+	all, err := server.Since(m.since, func(r testserver.Request) bool { return r.User == m.user })
+	c.must(err)
+	return all
+}
+
+// get returns an object; nil if it is not there.
+func (c *cluster) get(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+	c.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	err := c.api.Get(c.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
+	if client.IgnoreNotFound(err) != nil {
+		c.Fatal(err)
+	}
+	if err != nil {
+		return nil
+	}
+	return o
+}
+
+// waitFor waits until the condition Ready of a VM has a reason.
+func (c *cluster) waitFor(namespace, vm, reason string) {
+	c.Helper()
+	c.eventually(func() string {
+		o := c.get("vmoperator.jdrupes.org/v1", "VirtualMachine", namespace, vm)
+		if o == nil {
+			return "there is no " + vm
+		}
+		conditions, _ := at(o, "status", "conditions").([]any)
+		for _, item := range conditions {
+			if has, ok := item.(map[string]any); ok && has["type"] == "Ready" && has["reason"] == reason && has["observedGeneration"] == o.GetGeneration() {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s is not %s: %v", vm, reason, conditions)
+	})
+}
+
+// Every kustomization with a manager is applied as it is, and the manager that comes of it gets ready and serves a VM.
+func TestInstall(t *testing.T) {
+	for name, dir := range map[string]string{"vmop-demo": "overlays/local-path", "vmop-base": "base"} {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			c := admin(t)
+			m := c.install(name, build(t, dir))
+			c.ready(m)
+			if problem := m.probe("/healthz"); problem != "" {
+				t.Error(problem)
+			}
+			c.vm(name, "web", spec())
+			c.waitFor(name, "web", "WaitingForPod")
+			if c.get("apps/v1", "StatefulSet", name, "web") == nil {
+				t.Error("there is no StatefulSet")
+			}
+			c.noForbidden(m)
+		})
+	}
+}
+
+// noForbidden says that the manager has not asked for what it may not do.
+func (c *cluster) noForbidden(m *manager) {
+	c.Helper()
+	requests := c.requests(m)
+	if len(requests) < 20 {
+		c.Errorf("the manager has sent %d requests only", len(requests))
+	}
+	for _, r := range requests {
+		if r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized {
+			c.Errorf("forbidden: %s", r)
+		}
+	}
+}
