@@ -3,7 +3,9 @@ package kustomize_test
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,30 +172,37 @@ patches:
                 storageClassName: local-path
 `
 
-// A kustomization that was written for VM-Operator has its effect on our base.
-func TestVMOperatorKustomization(t *testing.T) {
+// inMemory is the base, below a directory, and a site's kustomization.yaml.
+func inMemory(t *testing.T, below, site string) []*unstructured.Unstructured {
+	t.Helper()
 	files := filesys.MakeFsInMemory()
 	for _, dir := range []string{"base", "runner"} {
-		if err := fs.WalkDir(os.DirFS("."), dir, func(path string, d fs.DirEntry, err error) error {
+		if err := fs.WalkDir(os.DirFS("."), dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			text, err := os.ReadFile(path)
+			text, err := os.ReadFile(name)
 			if err != nil {
 				return err
 			}
-			return files.WriteFile("/"+path, text)
+			return files.WriteFile(path.Join(below, name), text)
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := files.WriteFile("/site/kustomization.yaml", []byte(ofVMOperator)); err != nil {
+	if err := files.WriteFile("/site/kustomization.yaml", []byte(site)); err != nil {
 		t.Fatal(err)
 	}
 	objects, err := kustomization.BuildIn(files, "/site")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return objects
+}
+
+// A kustomization that was written for VM-Operator has its effect on our base.
+func TestVMOperatorKustomization(t *testing.T) {
+	objects := inMemory(t, "/", ofVMOperator)
 	for _, o := range objects {
 		if o.GetNamespace() != "vmop-demo" {
 			t.Errorf("%s %s is in the namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
@@ -216,4 +225,34 @@ func TestVMOperatorKustomization(t *testing.T) {
 	if class != "local-path" {
 		t.Errorf("the configuration is %v, want the storage class local-path", config)
 	}
+}
+
+// documented is the site of docs/install.md.
+func documented(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	page, err := os.ReadFile("../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	site, _, _ := strings.Cut(rest, "```")
+	return inMemory(t, "/cuvee/kustomize", site)
+}
+
+// moved is a kustomization for the namespace vmop-demo, in another one.
+func moved(t *testing.T, objects []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	var out []*unstructured.Unstructured
+	for _, o := range objects {
+		text, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON([]byte(strings.ReplaceAll(string(text), "vmop-demo", namespace))); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, u)
+	}
+	return out
 }

@@ -37,6 +37,16 @@ func spec() map[string]any {
 	}
 }
 
+// specWithDisk is that with a disk that leaves open all that it can.
+func specWithDisk() map[string]any {
+	s := spec()
+	s["vm"].(map[string]any)["disks"] = []any{map[string]any{"volumeClaimTemplate": map[string]any{
+		"metadata": map[string]any{"name": "system"},
+		"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
+	}}}
+	return s
+}
+
 // confined is a namespace with the VMs web and other, their pods, and the policy.
 type confined struct {
 	*cluster

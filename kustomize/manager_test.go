@@ -204,24 +204,58 @@ func (c *cluster) waitFor(namespace, vm, reason string) {
 	})
 }
 
-// Every kustomization with a manager is applied as it is, and the manager that comes of it gets ready and serves a VM.
+// Sites are applied as they are, the manager that comes of it gets ready, and what it makes of a VM is what the site says.
 func TestInstall(t *testing.T) {
-	for name, dir := range map[string]string{"vmop-demo": "overlays/local-path", "vmop-base": "base"} {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
+	type object struct{ apiVersion, kind, name string }
+	set := object{"apps/v1", "StatefulSet", "web"}
+	disk := object{"v1", "PersistentVolumeClaim", "system-disk-web-0"}
+	class := []string{"spec", "storageClassName"}
+	cases := map[string]struct {
+		site []*unstructured.Unstructured
+		// of and at are a field, and want its value.
+		of   object
+		at   []string
+		want any
+	}{
+		"local-path-disks": {build(t, "overlays/local-path"), disk, []string{"spec", "volumeMode"}, "Filesystem"},
+		"rook-ceph":        {build(t, "overlays/rook-ceph"), disk, class, "rook-ceph-block"},
+		"document":         {documented(t), set, nil, "registry.example/cuvee-runner:1.0"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
 			c := admin(t)
-			m := c.install(name, build(t, dir))
+			ns := "install-" + name
+			m := c.install(ns, moved(t, tc.site, ns))
 			c.ready(m)
 			if problem := m.probe("/healthz"); problem != "" {
 				t.Error(problem)
 			}
-			c.vm(name, "web", spec())
-			c.waitFor(name, "web", "WaitingForPod")
-			if c.get("apps/v1", "StatefulSet", name, "web") == nil {
-				t.Error("there is no StatefulSet")
+			c.vm(ns, "web", specWithDisk())
+			c.waitFor(ns, "web", "WaitingForPod")
+			o := c.get(tc.of.apiVersion, tc.of.kind, ns, tc.of.name)
+			if o == nil {
+				t.Fatalf("there is no %s %s", tc.of.kind, tc.of.name)
+			}
+			got := at(o, tc.at...)
+			if tc.at == nil {
+				got = image(t, o)
+			}
+			if got != tc.want {
+				t.Errorf("%v of %s %s is %v, want %v", tc.at, tc.of.kind, tc.of.name, got, tc.want)
 			}
 			c.noForbidden(m)
 		})
 	}
+}
+
+// image is that of the first container of a StatefulSet.
+func image(t *testing.T, o *unstructured.Unstructured) any {
+	t.Helper()
+	containers, _ := at(o, "spec", "template", "spec", "containers").([]any)
+	if len(containers) == 0 {
+		t.Fatal("there is no container")
+	}
+	return containers[0].(map[string]any)["image"]
 }
 
 // noForbidden says that the manager has not asked for what it may not do.

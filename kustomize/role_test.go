@@ -147,12 +147,7 @@ func needs(requests []testserver.Request, namespace string) []right {
 // live takes a VM through its life, and changes what it has become in every way that the manager sets right.
 func (c *cluster) live(ns string) {
 	c.Helper()
-	whole := spec()
-	whole["vm"].(map[string]any)["disks"] = []any{map[string]any{"volumeClaimTemplate": map[string]any{
-		"metadata": map[string]any{"name": "system"},
-		"spec":     map[string]any{"volumeMode": "Block", "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
-	}}}
-	c.vm(ns, "web", whole)
+	c.vm(ns, "web", specWithDisk())
 	c.waitFor(ns, "web", "WaitingForPod")
 	c.T.Log("a change by hand is taken back, also one that cannot be merged")
 	for _, o := range made {
