@@ -208,7 +208,7 @@ func (c *cluster) waitFor(namespace, vm, reason string) {
 func TestInstall(t *testing.T) {
 	type object struct{ apiVersion, kind, name string }
 	set := object{"apps/v1", "StatefulSet", "web"}
-	disk := object{"v1", "PersistentVolumeClaim", "system-disk-web-0"}
+	data, disk := object{"v1", "PersistentVolumeClaim", "runner-data-web-0"}, object{"v1", "PersistentVolumeClaim", "system-disk-web-0"}
 	class := []string{"spec", "storageClassName"}
 	cases := map[string]struct {
 		site []*unstructured.Unstructured
@@ -217,8 +217,10 @@ func TestInstall(t *testing.T) {
 		at   []string
 		want any
 	}{
+		"local-path-data":  {build(t, "overlays/local-path"), data, class, "local-path"},
 		"local-path-disks": {build(t, "overlays/local-path"), disk, []string{"spec", "volumeMode"}, "Filesystem"},
 		"rook-ceph":        {build(t, "overlays/rook-ceph"), disk, class, "rook-ceph-block"},
+		"vmoperator":       {inMemory(t, "/", ofVMOperator), data, class, "local-path"},
 		"document":         {documented(t), set, nil, "registry.example/cuvee-runner:1.0"},
 	}
 	for name, tc := range cases {
