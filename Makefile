@@ -82,6 +82,11 @@ bench-controller: $(KUBE) ## Measure the controller on a real API server, with 1
 	@tools/need.sh test
 	@./bench/controller.sh
 
+.PHONY: bench-plan
+bench-plan: $(KUBE) ## Measure "cuvee plan" on a real API server, with 10,000 VMs; prints lines of "figure NAME VALUE UNIT"
+	@tools/need.sh test
+	@./bench/plan.sh
+
 .PHONY: bench-guest
 bench-guest: ## Measure the boot of a whole Debian; takes root and minutes; prints lines of "figure NAME VALUE UNIT"
 	@tools/need.sh test test-guest
