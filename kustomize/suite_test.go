@@ -186,7 +186,7 @@ func write(t *testing.T, name, content string) string {
 	return file
 }
 
-// run runs something until the test's context, or the one returned, ends.
+// background runs something until the test ends.
 func background(t *testing.T, run func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
