@@ -87,6 +87,11 @@ bench-plan: $(KUBE) ## Measure "cuvee plan" on a real API server, with 10,000 VM
 	@tools/need.sh test
 	@./bench/plan.sh
 
+.PHONY: bench-manager
+bench-manager: $(KUBE) ## Measure the start of the manager on a real API server; prints lines of "figure NAME VALUE UNIT"
+	@tools/need.sh test
+	@./bench/manager.sh
+
 .PHONY: bench-guest
 bench-guest: ## Measure the boot of a whole Debian; takes root and minutes; prints lines of "figure NAME VALUE UNIT"
 	@tools/need.sh test test-guest
@@ -102,9 +107,10 @@ bench-libvirt: ## Measure the start of a VM against libvirt, which it installs; 
 	@./bench/libvirt.sh
 
 .PHONY: build
-build: ## Build bin/cuvee and bin/cuvee-runner
+build: ## Build bin/cuvee, bin/cuvee-runner and bin/cuvee-manager
 	@go build -ldflags "-X main.version=$(VERSION)" -o bin/cuvee ./cmd/cuvee
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/cuvee-runner ./cmd/cuvee-runner
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/cuvee-manager ./cmd/cuvee-manager
 
 .PHONY: generate
 generate: ## Make the generated files anew (CRDs, documents)

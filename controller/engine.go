@@ -185,7 +185,7 @@ func (e *Engine) update(ctx context.Context) {
 		err := k.update(ctx, p)
 		e.failed[p.Name] = err
 		if err != nil && !errors.Is(err, context.Canceled) {
-			e.options.Log.Error(err, "cannot serve a template package yet; trying again", "package", p.Name)
+			e.options.Log.Error(err, "cannot serve a template package yet; trying again", "controller", p.Name)
 		}
 	}
 	for name, k := range e.running {

@@ -56,7 +56,7 @@ type kindController struct {
 
 func newKindController(e *Engine, p Package) *kindController {
 	k := &kindController{
-		Engine: e, log: e.options.Log.WithValues("package", p.Name), kind: gvk(p.Set.Kind.APIVersion(), p.Set.Kind.Kind),
+		Engine: e, log: e.options.Log.WithValues("controller", p.Name), kind: gvk(p.Set.Kind.APIVersion(), p.Set.Kind.Kind),
 		states: map[types.NamespacedName]*state{}, byUID: map[types.UID]types.NamespacedName{},
 	}
 	k.watches = watch.NewSet(watch.Options{Clients: e.clients, Namespaces: e.options.Namespaces, Manager: p.Owner, Changed: k.changed})
@@ -96,7 +96,7 @@ func (k *kindController) update(ctx context.Context, p Package) error {
 func (k *kindController) start(ctx context.Context) error {
 	c, err := runtimecontroller.NewUnmanaged(k.pkg.Load().Name, runtimecontroller.Options{
 		Reconciler: k, MaxConcurrentReconciles: k.options.Workers, SkipNameValidation: ptr.To(true), RecoverPanic: ptr.To(true),
-		Logger: k.log, NeedLeaderElection: ptr.To(false), UsePriorityQueue: ptr.To(true),
+		Logger: k.options.Log, NeedLeaderElection: ptr.To(false), UsePriorityQueue: ptr.To(true),
 	})
 	if err != nil {
 		return fmt.Errorf("make a controller: %w", err)

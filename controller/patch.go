@@ -229,7 +229,7 @@ func (p *pass) applyNothing(ctx context.Context, kind *watch.Kind, ref apiserver
 		return nil
 	case apierrors.IsInvalid(err):
 		// The object would not be valid without the fields, as a pod without its resources: they stay.
-		p.log.Info("fields that are not rendered any more cannot be let go", "object", ref.String(), "subresource", name, "error", err.Error())
+		p.logger().Info("fields that are not rendered any more cannot be let go", "object", ref.String(), "subresource", name, "error", err.Error())
 		return nil
 	case err != nil:
 		return writeProblem("let go of", ref, err)

@@ -399,6 +399,7 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 	if errors.Is(err, errStale) {
 		return p.again(), nil
 	}
+	did := p.did
 	p.eventOfWrites()
 	if p.resource == nil {
 		p.outcome = outcomeDone
@@ -414,12 +415,14 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 		p.outcome = outcomeDone
 		p.state.objects = p.judgedDigest()
 		p.state.complete = true
-		return p.rest(), nil
+		next := p.rest()
+		p.logEnd(did, next)
+		return next, nil
 	}
 	if pr.wait {
 		// Only a change helps, and that brings a pass; but not every change can be seen, such as one of permissions.
 		p.outcome = outcomeWaiting
-		p.log.Info("waiting for a change", "resource", p.ref, "reason", pr.reason, "message", pr.message)
+		p.logger().Info("waiting for a change", "reason", pr.reason, "message", pr.message)
 		return reconcile.Result{RequeueAfter: slowly}, nil
 	}
 	return reconcile.Result{}, err

@@ -96,6 +96,8 @@ type Result struct {
 	Conditions map[string]Condition
 	// Metrics are numbers about the custom resource, by name.
 	Metrics map[string]float64
+	// Log are values for the lines of a log about the custom resource, by name: texts, numbers and booleans.
+	Log map[string]any
 	// Reserve is status, as JSON, that has to be stored before any object is applied; empty if there is none.
 	Reserve []byte
 	// Wake is after how long to render again even if nothing has changed; 0 means not at all.
@@ -256,6 +258,11 @@ func (r *Result) decodeOptional(root cue.Value) error {
 		}
 		if string(data) != "{}" {
 			r.Reserve = data
+		}
+	}
+	if root.LookupPath(logPath).Exists() {
+		if err := decode(root, "log", &r.Log); err != nil {
+			return err
 		}
 	}
 	v := root.LookupPath(wakePath)

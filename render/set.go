@@ -60,6 +60,7 @@ var (
 	faultsPath  = cue.ParsePath("faults")
 	reservePath = cue.ParsePath("reserve")
 	wakePath    = cue.ParsePath("wake")
+	logPath     = cue.ParsePath("log")
 )
 
 // Load compiles a template package and checks it as a whole. Its errors have a line for each thing that is wrong, with

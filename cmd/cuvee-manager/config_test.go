@@ -123,6 +123,11 @@ func TestConfigurationAlone(t *testing.T) {
 	m := w.manager(w.admin("alone"), "--config", config)
 	w.vm("web")
 	w.eventually(func() string { return w.has("", "services", "web") })
+	// The last line of a pass says what it has done.
+	w.eventually(func() string {
+		return lacks(m.Log(), `"message":"reconciled","controller":"vm","namespace":"`+w.namespace+`","name":"web","state":"Stopped","did":["Created `)
+	})
+	w.eventually(func() string { return lacks(m.Log(), `Service `+w.namespace+`/web`) })
 	if strings.Contains(m.Log(), `"level":"DEBUG"`) {
 		t.Error("there are lines of the level DEBUG")
 	}

@@ -27,6 +27,7 @@ type options struct {
 	interval       time.Duration
 	concurrent     int
 	metrics        string
+	metricsCertDir string
 	health         string
 	debug          string
 	leaderElection bool
@@ -73,6 +74,7 @@ func (o *options) settings() []setting {
 		{"log-level", "", "info", "`level` of the least lines to log: debug, info, warn or error", level(&o.logLevel)},
 		{"max-concurrent-reconciles", "", "5", "`number` of custom resources of a kind that are worked on at a time, from 1 to 64", number(&o.concurrent, 1, 64)},
 		{"metrics-bind-address", "", ":8080", "`address` to serve /metrics and /templates at; 0 for none", address(&o.metrics)},
+		{"metrics-cert-dir", "", "", "`directory` with tls.crt and tls.key, which are followed; with it /metrics and /templates are served by HTTPS", text(&o.metricsCertDir)},
 		{"namespace", "", "", "the manager's own `namespace`, where it keeps its lease and its ConfigMaps; in a pod, that of the pod", namespace(&o.namespace)},
 		{"reconcile-interval", "", "30s", "`time` in which each custom resource is looked at once though nothing has happened; 0 for never", duration(&o.interval)},
 		{"templates", "", "", "`directory` with a site's *.cue files, which are laid over the built-in templates", text(&o.templates)},

@@ -50,7 +50,7 @@ func TestVariables(t *testing.T) {
 	values := map[string]string{
 		"config":        "/etc/config.yaml",
 		"debug-address": "localhost:6060", "health-probe-bind-address": "0", "kube-context": "lab", "leader-election": "false", "log-level": "warn",
-		"max-concurrent-reconciles": "64", "metrics-bind-address": "[::1]:9090", "namespace": "vms", "reconcile-interval": "1h", "templates": "/etc/site",
+		"max-concurrent-reconciles": "64", "metrics-bind-address": "[::1]:9090", "metrics-cert-dir": "/etc/tls", "namespace": "vms", "reconcile-interval": "1h", "templates": "/etc/site",
 		"watch-namespaces": "a,b",
 	}
 	o := options{}
@@ -195,12 +195,13 @@ func TestExitCodes(t *testing.T) {
 		code int
 		want string
 	}{
-		"Help":        {[]string{"--help"}, nil, exitOK, "METRICS_BIND_ADDRESS is --metrics-bind-address"},
-		"Version":     {[]string{"--version"}, nil, exitOK, "cuvee-manager dev\ngo"},
-		"Flag":        {[]string{"--log-level", "loud"}, nil, exitUsage, "cuvee-manager: --log-level is \"loud\", want debug, info, warn or error\n"},
-		"Variable":    {nil, []string{"LOG_LEVEL=loud"}, exitUsage, "cuvee-manager: LOG_LEVEL is \"loud\", want debug, info, warn or error\n"},
-		"Nowhere":     {nil, nil, exitUsage, "cuvee-manager: the manager's namespace is not known"},
-		"NoAPIServer": {[]string{"--namespace", "x", "--kubeconfig", "/nonexistent"}, nil, exitFailed, "find the API server: "},
+		"Help":          {[]string{"--help"}, nil, exitOK, "METRICS_BIND_ADDRESS is --metrics-bind-address"},
+		"Version":       {[]string{"--version"}, nil, exitOK, "cuvee-manager dev\ngo"},
+		"Flag":          {[]string{"--log-level", "loud"}, nil, exitUsage, "cuvee-manager: --log-level is \"loud\", want debug, info, warn or error\n"},
+		"Variable":      {nil, []string{"LOG_LEVEL=loud"}, exitUsage, "cuvee-manager: LOG_LEVEL is \"loud\", want debug, info, warn or error\n"},
+		"Nowhere":       {nil, nil, exitUsage, "cuvee-manager: the manager's namespace is not known"},
+		"NoCertificate": {[]string{"--namespace", "x", "--metrics-cert-dir", "/nonexistent"}, nil, exitFailed, "read the certificate of the metrics: "},
+		"NoAPIServer":   {[]string{"--namespace", "x", "--kubeconfig", "/nonexistent"}, nil, exitFailed, "find the API server: "},
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 // processMetrics are those of the program itself. elected is closed when this manager may work.
@@ -41,4 +44,19 @@ func register(collectors ...prometheus.Collector) (unregister func(), err error)
 		done = append(done, c)
 	}
 	return unregister, nil
+}
+
+// metricsTLS is how the metrics are served: by HTTPS if there is a certificate for them. It is read again when it changes, and
+// every ten seconds.
+func (o *options) metricsTLS() (metricsserver.Options, error) {
+	if o.metricsCertDir == "" {
+		return metricsserver.Options{BindAddress: o.metrics}, nil
+	}
+	// Without the files controller-runtime would make a certificate of its own, which nobody knows.
+	_, err := tls.LoadX509KeyPair(filepath.Join(o.metricsCertDir, "tls.crt"), filepath.Join(o.metricsCertDir, "tls.key"))
+	if err != nil {
+		return metricsserver.Options{}, fmt.Errorf("read the certificate of the metrics: %w", err)
+	}
+	noHTTP2 := func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }
+	return metricsserver.Options{BindAddress: o.metrics, SecureServing: true, CertDir: o.metricsCertDir, TLSOpts: []func(*tls.Config){noHTTP2}}, nil
 }

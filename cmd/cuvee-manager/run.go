@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/cuvee-vm/cuvee/controller"
 	"github.com/cuvee-vm/cuvee/controller/templateset"
@@ -66,6 +65,10 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *options) run(ctx context.Context, logger logr.Logger, level *slog.LevelVar) error {
+	certificate, err := o.metricsTLS()
+	if err != nil {
+		return err
+	}
 	config, err := o.restConfig()
 	if err != nil {
 		return err
@@ -73,7 +76,7 @@ func (o *options) run(ctx context.Context, logger logr.Logger, level *slog.Level
 	config.UserAgent = "cuvee-manager"
 	mgr, err := manager.New(config, manager.Options{
 		Logger:                        logger,
-		Metrics:                       metricsserver.Options{BindAddress: o.metrics},
+		Metrics:                       certificate,
 		HealthProbeBindAddress:        o.health,
 		PprofBindAddress:              o.debug,
 		LeaderElection:                o.leaderElection,
@@ -104,7 +107,7 @@ func (o *options) run(ctx context.Context, logger logr.Logger, level *slog.Level
 		return err
 	}
 	defer unregister()
-	if err := errors.Join(mgr.AddHealthzCheck("alive", healthz.Ping), mgr.AddReadyzCheck("ready", readiness(mgr.Elected(), engine))); err != nil {
+	if err := errors.Join(mgr.AddHealthzCheck("alive", healthz.Ping), mgr.AddReadyzCheck("ready", o.readiness(mgr.Elected(), engine))); err != nil {
 		return fmt.Errorf("serve health: %w", err)
 	}
 	if err := errors.Join(mgr.Add(store), mgr.Add(engine), mgr.Add(memoryKeeper{})); err != nil {
@@ -122,14 +125,17 @@ func (o *options) run(ctx context.Context, logger logr.Logger, level *slog.Level
 
 // readiness says that all is known of the cluster that the engine needs. A manager that waits for another one to end is as
 // ready as it can be.
-func readiness(elected <-chan struct{}, engine *controller.Engine) healthz.Checker {
+func (o *options) readiness(elected <-chan struct{}, engine *controller.Engine) healthz.Checker {
 	return func(*http.Request) error {
 		select {
 		case <-elected:
 			return engine.Ready()
 		default:
-			return nil
 		}
+		if !o.leaderElection {
+			return errors.New("the manager has not started")
+		}
+		return nil
 	}
 }
 
