@@ -62,19 +62,20 @@ func (k *kindController) want(who types.NamespacedName, last, now addresses) {
 // for templates that are rendered without a cluster.
 func (k *kindController) gather(set *render.Set, a addresses) (map[string][]map[string]any, error) {
 	out := map[string][]map[string]any{}
-	err := k.eachFound(set, a, func(key string, l render.Lookup, item *watch.Item) error {
+	var failed error
+	k.eachFound(set, a, func(key string, l render.Lookup, item *watch.Item) {
 		object, err := item.Object()
 		if err != nil {
-			return err
+			failed = err
+			return
 		}
 		out[key] = append(out[key], l.Project(object))
-		return nil
 	})
-	return out, err
+	return out, failed
 }
 
 // eachFound goes through what is at the addresses.
-func (k *kindController) eachFound(set *render.Set, a addresses, do func(string, render.Lookup, *watch.Item) error) error {
+func (k *kindController) eachFound(set *render.Set, a addresses, do func(string, render.Lookup, *watch.Item)) {
 	for key, list := range a {
 		l := set.Watches[key]
 		kind := k.watches.Kind(gvk(l.APIVersion, l.Kind))
@@ -83,13 +84,10 @@ func (k *kindController) eachFound(set *render.Set, a addresses, do func(string,
 		}
 		for _, at := range list {
 			for _, item := range kind.Find(at) {
-				if err := do(key, l, item); err != nil {
-					return err
-				}
+				do(key, l, item)
 			}
 		}
 	}
-	return nil
 }
 
 // lookAt makes a pass look elsewhere from now on.

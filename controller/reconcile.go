@@ -187,9 +187,8 @@ func (p *pass) untouched() bool {
 // serials are those of all objects that concern the custom resource, and its own.
 func (p *pass) serials() []uint64 {
 	out := []uint64{p.item.Serial()}
-	p.eachFound(p.pkg.Set, p.state.at, func(_ string, _ render.Lookup, i *watch.Item) error {
+	p.eachFound(p.pkg.Set, p.state.at, func(_ string, _ render.Lookup, i *watch.Item) {
 		out = append(out, i.Serial())
-		return nil
 	})
 	p.eachMade(func(_ apiserver.Ref, i *watch.Item) { out = append(out, i.Serial()) })
 	slices.Sort(out)

@@ -48,7 +48,7 @@ func (b *bench) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for idle := 0; idle < 4; {
+	for idle := 0; idle < 8; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
