@@ -76,7 +76,8 @@ func TestInstall(t *testing.T) {
 		t.Errorf("a wrong value is taken: %s", stderr)
 	}
 
-	must(t, release("upgrade", "machines", chart)...)
+	// Without this flag Helm keeps the values of the last release.
+	must(t, release("upgrade", "machines", chart, "--reset-values")...)
 	if at(deployment().Object, "spec.replicas") != int64(1) || get("networking.k8s.io", "v1", "networkpolicies", "vm-runner") != nil {
 		t.Error("going back to the defaults leaves something")
 	}
