@@ -12,14 +12,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/cuvee-vm/cuvee"
+	"github.com/cuvee-vm/cuvee/controller"
 	"github.com/cuvee-vm/cuvee/controller/testserver"
 )
 
 // clusterPatience is how long something in a cluster is waited for, on a machine with other work.
-const clusterPatience = 2 * time.Minute
+const clusterPatience = time.Minute
 
 // apiServer is the API server of all tests here that need one. The first that does starts it.
 var apiServer struct {
@@ -73,6 +78,8 @@ func stopAPIServer() {
 //		Use the cluster from now on as a user of this name who may do these things in the script's namespace, and nothing else.
 //	admin
 //		Be the administrator again.
+//	controller
+//		Run the controller in the script's namespace from now on.
 //	manage [SITE]
 //		Let an engine work in the script's namespace, with the built-in templates or with a site's, until nothing is left to do.
 //	until PATTERN PROGRAM [ARG...]
@@ -125,12 +132,13 @@ func kube(kubectl, kubeconfig string, commands [][]string) error {
 }
 
 var clusterCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"applied": cmdApplied,
-	"admin":   cmdAdmin,
-	"exits":   cmdExits,
-	"manage":  cmdManage,
-	"until":   cmdUntil,
-	"user":    cmdUser,
+	"controller": cmdController,
+	"applied":    cmdApplied,
+	"admin":      cmdAdmin,
+	"exits":      cmdExits,
+	"manage":     cmdManage,
+	"until":      cmdUntil,
+	"user":       cmdUser,
 }
 
 func cmdAdmin(ts *testscript.TestScript, neg bool, args []string) {
@@ -139,6 +147,34 @@ func cmdAdmin(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: admin")
 	}
 	ts.Setenv("KUBECONFIG", ts.MkAbs("kubeconfig"))
+}
+
+func cmdController(ts *testscript.TestScript, neg bool, args []string) {
+	noNegation(ts, neg)
+	if len(args) > 0 {
+		ts.Fatalf("usage: controller")
+	}
+	hc, err := rest.HTTPClientFor(apiServer.Config)
+	ts.Check(err)
+	mapper, err := apiutil.NewDynamicRESTMapper(apiServer.Config, hc)
+	ts.Check(err)
+	templates, err := controller.Load(cuvee.Files, nil, "", "vm")
+	ts.Check(err)
+	ns := ts.Getenv("NS")
+	engine, err := controller.New(controller.Options{
+		Config: apiServer.Config, HTTPClient: hc, Mapper: mapper, Source: controller.Fixed{templates},
+		Namespaces: []string{ns}, OwnNamespace: ns, Workers: 1, Log: logr.Discard(),
+	})
+	ts.Check(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- engine.Start(ctx) }()
+	ts.Defer(func() {
+		cancel()
+		if err := <-done; err != nil {
+			ts.Logf("the controller: %v", err)
+		}
+	})
 }
 
 func cmdUser(ts *testscript.TestScript, neg bool, args []string) {

@@ -107,7 +107,8 @@ Exit codes: 0 all is well; 1 an input is refused, or the work failed; 2 the comm
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	root.AddCommand(newRenderCommand(), newVetCommand(), newRunCommand(), newConsoleCommand(), newScreenshotCommand(), newViewerCommand(), newVNCCommand(),
-		newGetCommand(), newPlanCommand(), newDiffCommand(), newObserveCommand(), newCRDCommand(), newVersionCommand())
+		newGetCommand(), newExplainCommand(), newStartCommand(), newStopCommand(), newRestartCommand(), newResetCommand(),
+		newPlanCommand(), newDiffCommand(), newObserveCommand(), newCRDCommand(), newVersionCommand())
 	return root
 }
 
