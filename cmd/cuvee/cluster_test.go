@@ -24,7 +24,7 @@ import (
 )
 
 // clusterPatience is how long something in a cluster is waited for, on a machine with other work.
-const clusterPatience = time.Minute
+const clusterPatience = 2 * time.Minute
 
 // apiServer is the API server of all tests here that need one. The first that does starts it.
 var apiServer struct {
