@@ -151,7 +151,7 @@ func (e *explanation) specification() link {
 	case ready.reason == "" || ready.generation < e.vm.GetGeneration():
 		l.verdict, l.says = waiting, []string{fmt.Sprintf("nobody has looked at its generation %d yet", e.vm.GetGeneration())}
 	case ready.reason == "InvalidSpec":
-		l.verdict, l.says, l.hint = wrong, strings.Split(ready.message, "\n"), hints["InvalidSpec"]
+		l.verdict, l.says, l.hint = wrong, strings.Split(ready.message, "\n"), hint("InvalidSpec")
 	default:
 		if unused := conditionOf(e.vm.Object, "FieldsEffective"); unused.status == "False" {
 			l.says = []string{"valid; " + unused.message}
@@ -169,12 +169,12 @@ func (e *explanation) manager() link {
 	case ready.generation < e.vm.GetGeneration():
 		l.verdict, l.says, l.hint = waiting, []string{"has not seen the newest specification"}, hintNoManager
 	case conditionOf(e.vm.Object, "Stalled").status == "True":
-		l.verdict, l.hint = wrong, hints[ready.reason]
+		l.verdict, l.hint = wrong, hint(ready.reason)
 		if ready.reason == "InvalidSpec" {
 			l.says, l.hint = []string{"leaves everything as it is"}, ""
 		}
 	case ready.status != "True":
-		l.verdict, l.hint = waiting, hints[ready.reason]
+		l.verdict, l.hint = waiting, hint(ready.reason)
 	}
 	return l
 }
@@ -194,17 +194,17 @@ func (e *explanation) runner() []link {
 		fmt.Sprintf("%s; %s CPUs, %s of RAM", said(running), text(e.vm.Object, "status", "cpus"), text(e.vm.Object, "status", "ram")),
 	}}
 	if running.status != "True" {
-		qemu.verdict, qemu.says, qemu.hint = waiting, []string{said(running)}, hints[running.reason]
+		qemu.verdict, qemu.says, qemu.hint = waiting, []string{said(running)}, hint(running.reason)
 	}
 	if paused := conditionOf(e.vm.Object, "Paused"); paused.status == "True" {
-		qemu.verdict, qemu.says, qemu.hint = wrong, []string{"the guest stands still: " + said(paused)}, hints[paused.reason]
+		qemu.verdict, qemu.says, qemu.hint = wrong, []string{"the guest stands still: " + said(paused)}, hint(paused.reason)
 	}
 	links := []link{qemu}
 	if live := conditionOf(e.vm.Object, "LiveChangesApplied"); live.status == "False" {
-		links = append(links, link{name: "changes", verdict: waiting, says: []string{said(live)}, hint: hints[live.reason]})
+		links = append(links, link{name: "changes", verdict: waiting, says: []string{said(live)}, hint: hint(live.reason)})
 	}
 	if restart := conditionOf(e.vm.Object, "RestartRequired"); restart.status == "True" {
-		links = append(links, link{name: "changes", verdict: waiting, says: []string{said(restart)}, hint: hints[restart.reason]})
+		links = append(links, link{name: "changes", verdict: waiting, says: []string{said(restart)}, hint: hint(restart.reason)})
 	}
 	guest := link{name: "guest", verdict: fine, says: []string{"has booted"}}
 	if found := addresses(e.vm.Object); len(found) > 0 {

@@ -66,9 +66,9 @@ func (e *explanation) claims(ctx context.Context, set *unstructured.Unstructured
 		case err != nil:
 			return append(links, notSeen("claims", err))
 		case claim == nil:
-			links = append(links, link{name: "claims", verdict: wrong, says: []string{name + " is not there"}, hint: hints["RepositoryUnbound"]})
+			links = append(links, link{name: "claims", verdict: wrong, says: []string{name + " is not there"}, hint: hint("RepositoryUnbound")})
 		case text(claim.Object, "status", "phase") != "Bound":
-			l := link{name: "claims", verdict: waiting, says: []string{name + " has no volume"}, hint: hints["ClaimPending"]}
+			l := link{name: "claims", verdict: waiting, says: []string{name + " has no volume"}, hint: hint("ClaimPending")}
 			if warning := e.warning(ctx, "PersistentVolumeClaim", name); warning != "" {
 				l.verdict, l.says = wrong, append(l.says, warning)
 			}
@@ -92,16 +92,16 @@ func (e *explanation) pod(ctx context.Context) (*unstructured.Unstructured, link
 	case pod == nil && !e.runs:
 		return nil, link{name: name, verdict: fine, says: []string{"there is none"}}
 	case pod == nil:
-		return nil, link{name: name, verdict: waiting, says: []string{"has not been made"}, hint: hints["WaitingForPod"]}
+		return nil, link{name: name, verdict: waiting, says: []string{"has not been made"}, hint: hint("WaitingForPod")}
 	case pod.GetDeletionTimestamp() != nil:
-		return pod, link{name: name, verdict: waiting, says: []string{"is being deleted; its guest powers down"}, hint: hints["PodTerminating"]}
+		return pod, link{name: name, verdict: waiting, says: []string{"is being deleted; its guest powers down"}, hint: hint("PodTerminating")}
 	}
 	l := link{name: name, verdict: fine, says: []string{text(pod.Object, "status", "phase") + on(pod)}}
 	if text(pod.Object, "status", "phase") != "Running" {
 		l.verdict = waiting
 	}
 	if scheduled := conditionOf(pod.Object, "PodScheduled"); scheduled.status == "False" {
-		l.verdict, l.says, l.hint = wrong, []string{"no node takes it: " + scheduled.message}, hints["Unschedulable"]
+		l.verdict, l.says, l.hint = wrong, []string{"no node takes it: " + scheduled.message}, hint("Unschedulable")
 		return pod, l
 	}
 	if troubles := containerTroubles(pod); len(troubles) > 0 {
