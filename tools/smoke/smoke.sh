@@ -61,7 +61,10 @@ up() {
     dir=$(realpath "$work")
     sed "s|@DIR@|$dir|" tools/smoke/cluster.yaml | "$kubectl" apply -f - >/dev/null
     "$kubectl" apply -k kustomize/crd >/dev/null
+    "$kubectl" apply -k kustomize/confine-runner >/dev/null
     k apply -k kustomize/runner >/dev/null
+    # The manager is a process of this machine, with the rights that it has in a cluster.
+    k apply -f kustomize/base/serviceaccount.yaml -f kustomize/base/role.yaml -f kustomize/base/rolebinding.yaml >/dev/null
     "$kubectl" wait crd/vms.vmoperator.jdrupes.org --for=condition=Established --timeout="${patience}s" >/dev/null
     say "a cluster of one node, with what Cuvee needs in it"
 }
@@ -80,28 +83,45 @@ guest_serves() { [[ $(page) == "hello from hello, Linux "* ]]; }
 
 pod_gone() { [[ -z $(k get pods -o name) ]]; }
 
-# What the guest wrote to its serial port, as the console in its pod has it.
+# cuvee runs a command of ours, as its user would.
+cuvee() { bin/cuvee "$@"; }
+
+# What the guest wrote to its serial port, and its screen, by way of the API server and kubelet.
 read_console() {
     local line out port forward
-    (
-        umask 077
-        echo "Authorization: Bearer $(k get secret hello-console-token -o jsonpath='{.data.token}' | base64 -d)" >"$work/header"
-    )
+    cuvee console hello -n vms --log >"$work/console.log" || fail "the console does not answer"
+    tr -d '\r' <"$work/console.log" | grep -x -e 'Cuvee demo guest.*' -e 'hostname: .*' -e 'cuvee-demo: ready' | sed 's/^/        | /'
+    grep -q 'cuvee-demo: ready' "$work/console.log" || fail "the guest is not ready on its console"
+    cuvee screenshot hello -n vms -o "$work/screen.png" || fail "there is no screenshot"
+    [[ $(head -c 4 "$work/screen.png" | tail -c 3) == PNG ]] || fail "the screenshot is no PNG"
+    say "the console shows what the guest wrote, and there is its screen"
+
     k get secret hello-console-tls -o jsonpath='{.data.ca\.crt}' | base64 -d >"$work/ca.crt"
     exec {out}< <(exec setpriv --pdeathsig KILL "$kubectl" -n vms port-forward pod/hello-0 :9478)
     forward=$!
     read -r -u "$out" line || fail "the console's port is not forwarded"
     port=$(sed -n 's/^Forwarding from 127.0.0.1:\([0-9]*\) .*/\1/p' <<<"$line")
-    curl -sS --fail --max-time 60 --cacert "$work/ca.crt" --resolve "$console:$port:127.0.0.1" -H "@$work/header" \
-        -o "$work/console.log" "https://$console:$port/console/serial/log" || fail "the console does not answer"
-    if curl -s --fail --max-time 60 --cacert "$work/ca.crt" --resolve "$console:$port:127.0.0.1" "https://$console:$port/console/serial/log"; then
-        fail "the console answers without the token"
-    fi
+    line=$(curl -sS --max-time 60 --cacert "$work/ca.crt" --resolve "$console:$port:127.0.0.1" -o "$work/refused" -w '%{http_code}' \
+        "https://$console:$port/console/serial/log") || fail "the console does not answer"
+    [[ $line == 401 ]] || fail "the console answers without the token: $line"
     kill "$forward"
     wait "$forward" 2>/dev/null || true
-    tr -d '\r' <"$work/console.log" | grep -x -e 'Cuvee demo guest.*' -e 'hostname: .*' -e 'cuvee-demo: ready' | sed 's/^/        | /'
-    grep -q 'cuvee-demo: ready' "$work/console.log" || fail "the guest is not ready on its console"
-    say "the console shows what the guest wrote"
+    say "without the token the console shows nothing"
+}
+
+# manage starts the manager as its ServiceAccount.
+manage() {
+    (
+        umask 077
+        cp "$KUBECONFIG" "$work/manager.kubeconfig"
+        k create token vm-operator --duration 2h >"$work/manager.token"
+    )
+    local config=(config --kubeconfig "$work/manager.kubeconfig")
+    "$kubectl" "${config[@]}" set users.vm-operator.tokenFile "$(realpath "$work")/manager.token" >/dev/null
+    "$kubectl" "${config[@]}" set-context --current --user=vm-operator >/dev/null
+    setpriv --pdeathsig KILL bin/cuvee-manager --kubeconfig "$work/manager.kubeconfig" --templates tools/smoke/site --namespace vms \
+        --metrics-bind-address 0 --health-probe-bind-address 0 >"$work/manager.log" 2>&1 &
+    manager=$!
 }
 
 # QEMU is a process of this machine, too: what the kernel says about it counts.
@@ -138,10 +158,8 @@ end() {
 trap end EXIT
 
 up
-go build -o bin/cuvee-manager ./cmd/cuvee-manager
-setpriv --pdeathsig KILL bin/cuvee-manager --kubeconfig "$KUBECONFIG" --templates tools/smoke/site --namespace vms \
-    --metrics-bind-address 0 --health-probe-bind-address 0 >"$work/manager.log" 2>&1 &
-manager=$!
+go build -o bin/ ./cmd/cuvee ./cmd/cuvee-manager
+manage
 k apply -f tools/smoke/vm.yaml >/dev/null
 say "the VirtualMachine is applied"
 await "the runner says that the VM runs" vm_says "$(condition Running)" True
@@ -151,11 +169,18 @@ page
 await "the runner says that the guest has booted, as its agent answers" vm_says "$(condition Booted)" True
 read_console
 vm_says '{.status.nodeName}' node1 || fail "the manager does not say which node the VM is on"
-k get vms
-k patch vm hello --type=merge -p '{"spec":{"vm":{"state":"Stopped"}}}' >/dev/null
+cuvee get -n vms
+cuvee explain hello -n vms || fail "there is something wrong with a VM that runs"
+booted=$(k get pod hello-0 -o 'jsonpath={.metadata.uid}')
+cuvee restart hello -n vms --wait --timeout "${patience}s" || fail "the VM does not start again"
+[[ $(k get pod hello-0 -o 'jsonpath={.metadata.uid}') != "$booted" ]] || fail "the VM was not restarted"
+say "the VM was restarted"
+await "the guest has booted again" vm_says "$(condition Booted)" True
+cuvee stop hello -n vms --wait --timeout "${patience}s" || fail "the VM does not stop"
 await "the pod is gone" pod_gone
 await "the guest was powered down, an Event says" told PoweredDown
 await "the status says that the VM does not run" vm_says "$(condition Running)" False
 k get vms
 kill -0 "$manager" || fail "the manager has ended"
+if grep -q forbidden "$work/manager.log"; then fail "the manager lacks a right: $(grep -m 1 forbidden "$work/manager.log")"; fi
 say "done"
