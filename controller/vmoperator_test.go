@@ -86,7 +86,7 @@ volumeClaimTemplates: [{metadata: {name: runner-data}, spec: {accessModes: [Read
 	c.must(api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(old), client.FieldOwner(javaManager), client.ForceOwnership))
 	c.create(vmManifest, "web")
 	c.start(one(vmPackage(t)))
-	if message := c.waitFor("web", "Ready", "False", "Conflict"); !strings.Contains(message, "StatefulSet web") {
+	if message := c.waitFor("web", "Ready", "False", "Conflict"); !strings.Contains(message, "StatefulSet "+c.namespace+"/web") {
 		t.Errorf("the message is %q", message)
 	}
 	c.must(api.Delete(t.Context(), old))
