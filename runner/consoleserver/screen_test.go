@@ -3,6 +3,7 @@ package consoleserver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -155,7 +156,7 @@ func TestVNCEnds(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := qemu.SetReadDeadline(time.Now().Add(patience)); err == nil {
-			if _, err := qemu.Read(make([]byte, 1)); err != io.EOF {
+			if _, err := qemu.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				t.Errorf("%s: QEMU's end reads %v", name, err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/promqltest"
 )
@@ -105,7 +106,7 @@ func evaluate(t *testing.T, expr, series string) (names []string, results int) {
 	for _, sample := range vector {
 		names = names[:0]
 		sample.Metric.Range(func(l labels.Label) {
-			if l.Name != labels.MetricName {
+			if l.Name != model.MetricNameLabel {
 				names = append(names, l.Name)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 )
@@ -119,7 +119,7 @@ func Uses(text string) ([]Used, error) {
 		}
 		u := Used{Metric: series.Name}
 		for _, m := range series.LabelMatchers {
-			if m.Name != labels.MetricName {
+			if m.Name != model.MetricNameLabel {
 				u.Labels = append(u.Labels, m.Name)
 			}
 		}
