@@ -58,9 +58,10 @@ func (p *pass) judgeUnseen(ref apiserver.Ref, i *watch.Item) {
 func (p *pass) delete(ctx context.Context, ref apiserver.Ref, i *watch.Item) error {
 	err := p.api.Delete(ctx, ref, i.UID)
 	p.countWrite("delete", ref, err)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
+	// A conflict says that it is another object by now, or nothing certain: the next pass sees which.
 	if err != nil {
 		return writeProblem("delete", ref, err)
 	}

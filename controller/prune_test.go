@@ -1,6 +1,14 @@
 package controller_test
 
-import "testing"
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/cuvee-vm/cuvee/controller/testserver"
+)
 
 const withCloudInit = `{"spec":{"cloudInit":{"userData":{"hostname":"x"}}}}`
 
@@ -50,6 +58,39 @@ func TestPruneAfterRestart(t *testing.T) {
 	c.start(one(vmPackage(t)))
 	c.eventually(func() string {
 		if c.get("v1", "Secret", "web-cloud-init") != nil {
+			return "the Secret for cloud-init is still there"
+		}
+		return ""
+	})
+}
+
+// A conflict does not mean that the object has gone: it is removed all the same.
+func TestPruneAfterConflict(t *testing.T) {
+	c := newNamespace(t)
+	proxy, err := testserver.NewProxy(server.Config)
+	c.must(err)
+	defer proxy.Close()
+	var refused atomic.Bool
+	proxy.SetFaults(func(r *http.Request) testserver.Fault {
+		if r.Method == http.MethodDelete && refused.CompareAndSwap(false, true) {
+			return testserver.Fault{Status: http.StatusConflict}
+		}
+		return testserver.Fault{}
+	})
+	hc, err := rest.HTTPClientFor(proxy.Config)
+	c.must(err)
+	c.startWith(proxy.Config, hc, one(vmPackage(t)))
+	c.create(vmManifest, "web")
+	c.patchVM(withCloudInit)
+	c.eventually(func() string {
+		if c.get("v1", "Secret", "web-cloud-init") == nil {
+			return "no Secret for cloud-init"
+		}
+		return ""
+	})
+	c.patchVM(`{"spec":{"cloudInit":null}}`)
+	c.eventually(func() string {
+		if c.get("v1", "Secret", "web-cloud-init") != nil || !refused.Load() {
 			return "the Secret for cloud-init is still there"
 		}
 		return ""
