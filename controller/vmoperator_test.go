@@ -90,5 +90,7 @@ volumeClaimTemplates: [{metadata: {name: runner-data}, spec: {accessModes: [Read
 		t.Errorf("the message is %q", message)
 	}
 	c.must(api.Delete(t.Context(), old))
+	// It is tried again every two minutes, or when something changes.
+	c.patchVM(`{"spec":{"vm":{"maximumCpus":2}}}`)
 	c.waitFor("web", "Ready", "False", "WaitingForPod")
 }
