@@ -112,9 +112,9 @@ func orEmpty(entry []byte) []byte {
 	return entry
 }
 
-// hasGone says that an object with this UID is not there any more; there may be another one.
+// hasGone says that the object is not there any more. A conflict does not say so: the next pass sees whether it is another one by now.
 func hasGone(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) && problemOf(err).reason != reasonConflict
+	return apierrors.IsNotFound(err)
 }
 
 // claim marks an object of which only subresources are patched, so that this manager or the next one finds it when they have
