@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cuvee-vm/cuvee/controller/managedfields"
 )
 
 // Field is a field that would get another value.
@@ -105,8 +107,8 @@ func (c *comparison) maps(path string, e *entryOf, live, rendered map[string]any
 		}
 		was, is := live[name], rendered[name]
 		switch {
-		case empty(is) && empty(was), is == nil && isDefault(at, was):
-		case empty(is):
+		case managedfields.Empty(is) && managedfields.Empty(was), is == nil && isDefault(at, was):
+		case managedfields.Empty(is):
 			c.gone(at, e.field(name), was)
 		case was == nil:
 			c.differ(at, nil, is)

@@ -9,12 +9,14 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/cuvee-vm/cuvee/controller/managedfields"
 )
 
 // equal says that two values are the same to the API server: what is empty may be left out, and a quantity is the same however it is
 // written.
 func equal(path string, a, b any) bool {
-	if empty(a) && empty(b) {
+	if managedfields.Empty(a) && managedfields.Empty(b) {
 		return true
 	}
 	switch x := a.(type) {
@@ -63,20 +65,4 @@ func isDefault(path string, v any) bool {
 	}
 	want, ok := defaults[strings.Join(words[len(words)-2:], ".")]
 	return ok && fmt.Sprint(v) == want
-}
-
-// empty says that a value has nothing in it: the API server does not keep such, or does not tell it from none.
-func empty(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, x := range v {
-			if !empty(x) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		return len(v) == 0
-	}
-	return v == nil
 }

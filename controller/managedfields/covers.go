@@ -51,7 +51,7 @@ func missingInMap(owned map[string]any, object map[string]any, path string) stri
 		}
 		child, ok := owned["f:"+name].(map[string]any)
 		if !ok && at != ".metadata" {
-			if empty(value) {
+			if Empty(value) {
 				continue
 			}
 			return at
@@ -153,12 +153,12 @@ func hasPrefix(owned map[string]any, prefix string) bool {
 	return false
 }
 
-// empty says whether a value has no fields of its own.
-func empty(value any) bool {
+// Empty says whether a value has nothing in it, so that nobody owns a field of it, and the API server may not keep it.
+func Empty(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, x := range v {
-			if !empty(x) {
+			if !Empty(x) {
 				return false
 			}
 		}
