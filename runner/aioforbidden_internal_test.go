@@ -11,41 +11,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where a seccomp profile forbids io_uring, as container runtimes' default ones do, the next way of disk access is taken.
-func TestAIOWithoutIOUring(t *testing.T) {
+// Where a way of disk access cannot be had, the next one is taken: container runtimes' default seccomp profiles forbid io_uring, and native AIO
+// has room for so many VMs on a node.
+func TestAIOForbidden(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk.img")
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	choice := Choice{Kind: KindAIO, Path: path, Alternatives: []map[string]string{
-		{"aio": "io_uring", "direct": "off"}, {"aio": "threads", "direct": "off"},
-	}}
-	choose := func() map[string]string {
-		v := newVM(&Config{}, Options{})
-		v.kept = &kept{}
-		chosen, err := v.choose(t.Context(), "disk0", choice)
-		if err != nil {
-			t.Error(err)
-		}
-		return chosen
+	cases := map[string]struct {
+		first map[string]string
+		try   func() error
+		call  uint32
+	}{
+		"IOUring": {map[string]string{"aio": "io_uring", "direct": "off"}, tryIOUring, unix.SYS_IO_URING_SETUP},
+		"Native":  {map[string]string{"aio": "native", "direct": "on"}, func() error { return tryAIO(path, "native", true) }, unix.SYS_IO_SETUP},
 	}
-	if err := tryIOUring(); err != nil {
-		t.Skipf("this machine has no io_uring to forbid: %v", err)
-	}
-	if diff := cmp.Diff(choice.Alternatives[0], choose()); diff != "" {
-		t.Errorf("with io_uring (-want +got):\n%s", diff)
-	}
-	done := make(chan map[string]string)
-	go func() {
-		// Never unlocked, so that the thread ends with its filter.
-		runtime.LockOSThread()
-		if err := forbid(unix.SYS_IO_URING_SETUP); err != nil {
-			t.Error(err)
-		}
-		done <- choose()
-	}()
-	if diff := cmp.Diff(choice.Alternatives[1], <-done); diff != "" {
-		t.Errorf("without io_uring (-want +got):\n%s", diff)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := tc.try(); err != nil {
+				t.Skipf("this machine has none to forbid: %v", err)
+			}
+			choice := Choice{Kind: KindAIO, Path: path, Alternatives: []map[string]string{tc.first, {"aio": "threads", "direct": "off"}}}
+			choose := func() map[string]string {
+				v := newVM(&Config{}, Options{})
+				v.kept = &kept{}
+				chosen, err := v.choose(t.Context(), "disk0", choice)
+				if err != nil {
+					t.Error(err)
+				}
+				return chosen
+			}
+			if diff := cmp.Diff(choice.Alternatives[0], choose()); diff != "" {
+				t.Errorf("allowed (-want +got):\n%s", diff)
+			}
+			done := make(chan map[string]string)
+			go func() {
+				// Never unlocked, so that the thread ends with its filter.
+				runtime.LockOSThread()
+				if err := forbid(tc.call); err != nil {
+					t.Error(err)
+				}
+				done <- choose()
+			}()
+			if diff := cmp.Diff(choice.Alternatives[1], <-done); diff != "" {
+				t.Errorf("forbidden (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -15,9 +15,11 @@ type blockDevice struct {
 	Locked   bool   `json:"locked"`
 	TrayOpen bool   `json:"tray_open"`
 	Inserted *struct {
-		Node  string `json:"node-name"`
-		File  string `json:"file"`
-		Image struct {
+		Node string `json:"node-name"`
+		File string `json:"file"`
+		// Driver is the format: raw, qcow2 …
+		Driver string `json:"drv"`
+		Image  struct {
 			Size int64 `json:"virtual-size"`
 		} `json:"image"`
 	} `json:"inserted"`

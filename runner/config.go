@@ -44,7 +44,7 @@ type Choice struct {
 	// Keep asks that the choice of the first start is used as long as it works, so that a guest's
 	// hardware does not change under it.
 	Keep bool `json:"keep,omitempty"`
-	// Path is the file or device that the choice is about (KindAIO).
+	// Path is the file or device that the choice is about (KindAIO, KindDiskImage).
 	Path string `json:"path,omitempty"`
 }
 
@@ -67,17 +67,30 @@ const (
 	// KindUUID: an alternative's "uuid" is the machine's UUID; it always works. With Keep the UUID in
 	// <data dir>/uuid.txt has precedence.
 	KindUUID = "uuid"
+	// KindDiskImage: an alternative's "directory" is where a container image is mounted, or a file; "path" is the disk in it, without
+	// which it is the only file of the directory "disk"; "reference" is the image's name, for people. It then has the disk's "file" and "format" (raw or
+	// qcow2). The file at Path is made anew at each start: an empty qcow2 overlay of the disk's size, for what the guest writes. Since 1.1.
+	KindDiskImage = "diskImage"
 )
 
 // descriptorKey is what tells an alternative that is to be looked for from one that names files.
 const descriptorKey = "descriptor"
+
+// directoryKey is where an alternative says where an image is.
+const directoryKey = "directory"
 
 // gives says whether an alternative has a value, or will have it once it has been looked for.
 func (c Choice) gives(a map[string]string, value string) bool {
 	if _, ok := a[value]; ok {
 		return true
 	}
-	return c.Kind == KindFirmware && a[descriptorKey] != "" && (value == "code" || value == "vars")
+	switch c.Kind {
+	case KindFirmware:
+		return a[descriptorKey] != "" && (value == "code" || value == "vars")
+	case KindDiskImage:
+		return a[directoryKey] != "" && (value == "file" || value == "format")
+	}
+	return false
 }
 
 // Boot is what a QEMU process is started with.
@@ -211,6 +224,9 @@ type Live struct {
 	CDROMs map[string]map[string]any `json:"cdroms,omitempty"`
 	// Disks are the disks by the id of the device. Since 1.1.
 	Disks map[string]LiveDisk `json:"disks,omitempty"`
+	// Content is what disks are filled with before QEMU is started, by the id of the device: those that have no content yet. A change counts
+	// until then. Since 1.1.
+	Content map[string]Content `json:"content,omitempty"`
 	// Networks are the network interfaces by the id of the device. Since 1.1.
 	Networks map[string]LiveNetwork `json:"networks,omitempty"`
 	// Display is the display's password, where it has one.
@@ -233,6 +249,54 @@ type LiveDisk struct {
 	// Limits are the arguments of QMP's block_set_io_throttle but for the disk's name: bps, iops_rd, bps_wr_max …
 	// Those that are left out are not limited.
 	Limits map[string]int64 `json:"limits,omitempty"`
+}
+
+// Content is what a disk is filled with: a disk in an image, or what is at a URL. See package content for the formats.
+type Content struct {
+	// Name is the disk's, for people.
+	Name string `json:"name"`
+	// Path is the file or block device that is filled. A file gets the size that Disks has.
+	Path string `json:"path"`
+	// Image is a container image.
+	Image *ContentImage `json:"image,omitempty"`
+	// URL is a http or https URL, or a file: URL.
+	URL string `json:"url,omitempty"`
+	// Checksum is "sha256:" or "sha512:" and the checksum of what is at the URL.
+	Checksum string `json:"checksum,omitempty"`
+	// Proxy is that to the URL.
+	Proxy string `json:"proxy,omitempty"`
+	// Credentials are what the server of the URL wants to see.
+	Credentials *Credentials `json:"credentials,omitempty"`
+	// CA are certificate authorities, beside those of the system.
+	CA *CertificateAuthorities `json:"ca,omitempty"`
+	// Scratch is a directory for what has to be converted.
+	Scratch string `json:"scratch,omitempty"`
+}
+
+// ContentImage is a container image with a disk in it.
+type ContentImage struct {
+	// Reference is the image's name, for people.
+	Reference string `json:"reference"`
+	// Directory is where it is mounted, or a file that is the disk.
+	Directory string `json:"directory"`
+	// Path is the disk in it. Without it, it is the only file of the directory "disk".
+	Path string `json:"path,omitempty"`
+}
+
+// Credentials are the keys of a Secret as files: username and password, accessKeyId and secretKey (which are the same), or token.
+type Credentials struct {
+	// Secret is its name, for people.
+	Secret string `json:"secret"`
+	// Directory has the files.
+	Directory string `json:"directory"`
+}
+
+// CertificateAuthorities are a file of certificates in PEM.
+type CertificateAuthorities struct {
+	// ConfigMap is where they come from, for people.
+	ConfigMap string `json:"configMap"`
+	// File has them.
+	File string `json:"file"`
 }
 
 // LiveNetwork is what can be changed of a network interface.

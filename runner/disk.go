@@ -21,6 +21,8 @@ type diskSize struct {
 	// node and file are what is behind the disk, size what the guest sees, once they are known.
 	node, file string
 	size       int64
+	// image says that the file is none that grows as the disk does.
+	image bool
 }
 
 func (d *diskSize) apply(ctx context.Context, live *Live) error {
@@ -30,6 +32,9 @@ func (d *diskSize) apply(ctx context.Context, live *Live) error {
 		}
 	}
 	want := live.Disks[d.id].Size
+	if want == 0 && d.image {
+		return nil
+	}
 	if want == 0 {
 		var err error
 		if want, err = sizeOf(d.file); err != nil {
@@ -62,6 +67,7 @@ func (d *diskSize) learn(ctx context.Context) error {
 		return fmt.Errorf("there is nothing in drive %q", d.id)
 	}
 	d.node, d.file, d.size = disk.Inserted.Node, disk.Inserted.File, disk.Inserted.Image.Size
+	d.image = disk.Inserted.Driver != "raw"
 	return nil
 }
 

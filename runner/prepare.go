@@ -38,6 +38,9 @@ func (v *vm) prepare(ctx context.Context) error {
 // prepareOthers makes what QEMU needs besides the cloud-init disk.
 func (v *vm) prepareOthers(ctx context.Context) error {
 	boot := v.cfg.Boot
+	if err := v.fillDisks(ctx); err != nil {
+		return err
+	}
 	for _, image := range boot.Images {
 		if image.Size == 0 {
 			newest, _ := v.newest.get()
@@ -49,6 +52,9 @@ func (v *vm) prepareOthers(ctx context.Context) error {
 	}
 	var err error
 	if v.program, err = findBinary("QEMU", "qemu-system-x86", boot.Binaries...); err != nil {
+		return err
+	}
+	if err := v.makeOverlays(ctx); err != nil {
 		return err
 	}
 	if err := v.resolve(ctx); err != nil {

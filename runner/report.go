@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,6 +109,7 @@ func (r *report) enter(s State, reason, message string) {
 		if s == Stopped || s == Failed {
 			status.PID, status.CPUs, status.RAM, status.IOError, status.Pending = 0, 0, 0, nil, nil
 			status.Agent, status.Guest, status.ConsoleClient = AgentAbsent, nil, ""
+			status.Imports = slices.DeleteFunc(slices.Clone(status.Imports), func(i Import) bool { return !i.Done() })
 			status.Login = vmopagent.State{Wanted: status.Login.Wanted}
 		}
 	})
@@ -124,6 +126,32 @@ func (r *report) update(f func(*Status)) {
 		f(&s)
 		return s, true
 	})
+}
+
+// imports tells of an import that has begun, has changed, or has ended. The state stays what it is, for another reason; what is no event is
+// progress.
+func (r *report) imports(i Import, e *Event) {
+	r.order.Lock()
+	defer r.order.Unlock()
+	r.update(func(s *Status) {
+		s.Imports = slices.Clone(s.Imports)
+		at := slices.IndexFunc(s.Imports, func(o Import) bool { return o.Disk == i.Disk })
+		if at < 0 {
+			at, s.Imports = len(s.Imports), append(s.Imports, i)
+		}
+		s.Imports[at] = i
+		if e != nil {
+			s.Reason, s.Message, s.Since = e.Reason, e.Message, time.Now()
+		}
+	})
+	if e != nil {
+		level := slog.LevelInfo
+		if e.Warning {
+			level = slog.LevelWarn
+		}
+		r.log.Log(context.Background(), level, e.Message, "reason", e.Reason, "disk", i.Disk)
+		r.send(*e)
+	}
 }
 
 // observed says which generation of its resource the status is about.

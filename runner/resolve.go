@@ -38,8 +38,11 @@ func (v *vm) choose(ctx context.Context, name string, c Choice) (map[string]stri
 	if len(c.Alternatives) == 0 {
 		return nil, fmt.Errorf("%w: there are none", ErrNoAlternative)
 	}
-	if c.Kind == KindUUID {
+	switch c.Kind {
+	case KindUUID:
 		return v.chooseUUID(c)
+	case KindDiskImage:
+		return v.overlays[name], nil
 	}
 	old, isKept := v.kept.get(name, c)
 	if isKept {

@@ -55,6 +55,8 @@ type vm struct {
 	machines map[string]bool
 	kept     *kept
 	values   Values
+	// overlays are what is behind the throw-away disks, by the choice's name.
+	overlays map[string]map[string]string
 	fds      *inherited
 	qemu     *process
 	tpm      *process

@@ -49,6 +49,8 @@ type Status struct {
 	// Resets counts the resets from outside in this run, Reboots those by the guest itself. A firmware may answer a reset with
 	// further ones of its own.
 	Resets, Reboots int
+	// Imports are the disks that are filled in this run before QEMU is started, or were, in the order of that.
+	Imports []Import
 	// GuestError is the last thing that the guest told to have gone wrong: a panic, a watchdog. Empty if there was none.
 	GuestError string
 }
@@ -60,6 +62,10 @@ const (
 	ReasonStarting = "RunnerStarted"
 	// ReasonStarted: Booting, since QEMU was set up.
 	ReasonStarted = "VmStarted"
+	// ReasonImporting: Starting, while disks are filled.
+	ReasonImporting = "Importing"
+	// ReasonImportFailed: Starting, until what a disk shall be filled with, or the time, is another one.
+	ReasonImportFailed = "ImportFailed"
 	// ReasonReset: Booting, since the guest rebooted or was reset.
 	ReasonReset = "VmReset"
 	// ReasonBooted: Booted.
@@ -91,6 +97,49 @@ type IOError struct {
 	// Reason is the error in words.
 	Reason string
 }
+
+// Import is a disk that is filled.
+type Import struct {
+	// Disk is the disk's name.
+	Disk string
+	// Source is what it is filled with: an image, or a URL without its query.
+	Source string
+	// State is how far it is.
+	State ImportState
+	// Message is what has failed.
+	Message string
+	// Bytes is how much has been done of Total; that is 0 if it is not known. Rate is how much in a second.
+	Bytes, Total, Rate int64
+	// Begun is when it was begun, Took how long it took, 0 while it is not done.
+	Begun time.Time
+	Took  time.Duration
+}
+
+// ImportState is how far an import is.
+type ImportState string
+
+// The states of an import.
+const (
+	// Importing: it is under way.
+	Importing ImportState = "Importing"
+	// ImportFailed: it has failed, and is begun anew when something has changed.
+	ImportFailed ImportState = "Failed"
+	// Filled: the disk has the content.
+	Filled ImportState = "Filled"
+	// ContentKept: the disk had content, and was left alone.
+	ContentKept ImportState = "Kept"
+)
+
+// Percent is how far the import is, -1 if that is not known.
+func (i Import) Percent() int {
+	if i.Total <= 0 {
+		return -1
+	}
+	return int(min(100, i.Bytes*100/i.Total))
+}
+
+// Done says that nothing more is done about it.
+func (i Import) Done() bool { return i.State == Filled || i.State == ContentKept }
 
 // BootedConfig is the part of a config that QEMU was started with.
 type BootedConfig struct {

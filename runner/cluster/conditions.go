@@ -65,6 +65,9 @@ func (c *conditions) remember(known []condition) {
 // of returns the conditions of a status, always all and in the same order.
 func (c *conditions) of(s runner.Status, now time.Time) []condition {
 	p := phases[s.State]
+	if s.State == runner.Starting && (s.Reason == runner.ReasonImporting || s.Reason == runner.ReasonImportFailed) {
+		p.reason = s.Reason
+	}
 	message := p.message
 	if s.Message != "" && !p.running {
 		message = s.Message

@@ -117,6 +117,12 @@ func lifetime() []runner.Status {
 		all = append(all, s)
 	}
 	return append(all,
+		runner.Status{State: runner.Booting, Reset: "2026-01-02T03:04:05Z"},
+		runner.Status{State: runner.Starting, Reason: runner.ReasonImporting, Message: "m", Imports: []runner.Import{
+			{Disk: "disk-0", Source: "https://images.example/a", State: runner.Importing, Bytes: 42, Total: 100, Rate: 7},
+			{Disk: "disk-1", Source: "registry.example/a:1", State: runner.Filled, Bytes: 42, Total: 42},
+		}},
+		runner.Status{State: runner.Starting, Reason: runner.ReasonImportFailed, Imports: []runner.Import{{Disk: "disk-0", Source: "a", State: runner.ImportFailed, Message: "no"}}},
 		runner.Status{State: runner.Paused, IOError: &runner.IOError{Device: "disk0", Operation: "write", NoSpace: true}},
 		runner.Status{Pending: []runner.PendingChange{{Field: "currentCpus", Waiting: true}}},
 		runner.Status{State: runner.Booting, Agent: runner.AgentSilent, Login: vmopagent.State{Wanted: "ann"}},

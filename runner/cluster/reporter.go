@@ -23,7 +23,7 @@ type Source interface {
 	Events() <-chan runner.Event
 }
 
-// Reporter writes the status of a VM to the API server: always the newest, as soon as that can be.
+// Reporter writes the status of a VM to the API server: always the newest, and a new state at once.
 type Reporter struct {
 	client  *Client
 	vm      VM
@@ -37,12 +37,17 @@ type Reporter struct {
 	waits atomic.Pointer[string]
 	news  chan struct{}
 
-	// uid is the VirtualMachine's, seen its resourceVersion when it was last heard of; "" = not known.
-	uid, seen  string
+	// uid is the VirtualMachine's; "" = not known.
+	uid        string
 	conditions conditions
-	ram        settled
-	sent       *status
-	complaint  complaint
+	// begun is when there was a VM to report about first.
+	begun    time.Time
+	ram      settled
+	progress progress
+	// sent is what was sent last, told the state that it was about.
+	sent      *status
+	told      runner.State
+	complaint complaint
 }
 
 // NewReporter makes a reporter. The version is the runner's; want tells the RAM in bytes that the guest shall have, for a guest
@@ -56,7 +61,9 @@ func newReporter(c *Client, vm VM, source Source, want func() int64, version str
 		client: c, vm: vm, source: source, want: want, version: version, log: log, pace: p, news: make(chan struct{}, 1),
 		// A VM that is paused and goes on by turns is no reason to keep an API server busy.
 		limit:     rate.NewLimiter(rate.Every(2*time.Second), 10),
+		begun:     time.Now(),
 		ram:       settled{calm: p.settle},
+		progress:  progress{every: p.progress},
 		complaint: complaint{log: log, what: "report the status"},
 	}
 }
@@ -109,10 +116,42 @@ func (r *Reporter) rest(ctx context.Context, changed <-chan struct{}, again time
 	case <-ctx.Done():
 		return
 	case <-changed:
+		r.gather(ctx)
 	case <-r.news:
 	case <-due:
 	}
-	_ = r.limit.Wait(ctx)
+	if r.sent != nil {
+		_ = r.limit.Wait(ctx)
+	}
+}
+
+// gather waits a moment for what else changes, so that it is told together. Another state is told at once.
+func (r *Reporter) gather(ctx context.Context) {
+	over := time.NewTimer(r.pace.gather)
+	defer over.Stop()
+	for {
+		s, changed := r.source.Status()
+		if s.State != r.told {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-over.C:
+			return
+		case <-changed:
+		}
+	}
+}
+
+// held is how long nothing has to be told yet: a VM that is being started runs a moment later, most of the time, and then all is told at
+// once. It is told if the VM waits for something, and if it is said to run: that was an earlier runner.
+func (r *Reporter) held(s runner.Status, now time.Time) time.Duration {
+	starts := s.State == "" || s.State == runner.Starting && s.Reason == runner.ReasonStarting
+	if !starts || r.sent != nil || r.waits.Load() != nil || r.conditions.last[conditionRunning].Status == "True" {
+		return 0
+	}
+	return r.begun.Add(r.pace.start).Sub(now)
 }
 
 // report sends a status unless it is what was sent last. It returns after which time a part of it that is held back is to
@@ -122,6 +161,9 @@ func (r *Reporter) report(ctx context.Context, s runner.Status) (time.Duration, 
 		return 0, err
 	}
 	now := time.Now()
+	if left := r.held(s, now); left > 0 {
+		return left, nil
+	}
 	ram, again := r.ram.next(now, s.RAM, r.want())
 	s.RAM = ram
 	if waits := r.waits.Load(); waits != nil && s.State == "" {
@@ -129,6 +171,10 @@ func (r *Reporter) report(ctx context.Context, s runner.Status) (time.Duration, 
 	}
 	next := newStatus(s, r.version)
 	next.Conditions = r.conditions.of(s, now)
+	imports, due := r.progress.next(now, next.Imports)
+	if next.Imports = imports; due > 0 && (again == 0 || due < again) {
+		again = due
+	}
 	if r.sent != nil && reflect.DeepEqual(*r.sent, next) {
 		return again, nil
 	}
@@ -137,32 +183,25 @@ func (r *Reporter) report(ctx context.Context, s runner.Status) (time.Duration, 
 		r.sent = nil
 		return 0, err
 	}
-	r.sent = &next
+	r.sent, r.told = &next, s.State
 	return again, nil
 }
 
-// apply sends a status. That others have written to the VirtualMachine since it was last heard of is the rule, so then it is
-// looked at anew, at once.
+// apply sends a status, and once more if somebody else has written to the VirtualMachine just then.
 func (r *Reporter) apply(ctx context.Context, next status) error {
-	seen, err := r.client.applyStatus(ctx, r.vm, r.seen, next)
+	err := r.applyToSeen(ctx, next)
 	if hasCode(err, http.StatusConflict) {
-		if err := r.look(ctx); err != nil {
-			return err
-		}
-		seen, err = r.client.applyStatus(ctx, r.vm, r.seen, next)
+		err = r.applyToSeen(ctx, next)
 	}
-	if err != nil {
-		return err
-	}
-	r.seen = seen
-	return nil
+	return err
 }
 
 // errReplaced says that the VirtualMachine was deleted, and another of its name made.
 var errReplaced = errors.New("the VirtualMachine is another one of the same name")
 
-// look finds out the VirtualMachine's resourceVersion.
-func (r *Reporter) look(ctx context.Context) error {
+// applyToSeen looks at the VirtualMachine and sends a status for what it is now. That others have written to it since a status was sent last is
+// the rule, and to look costs less than a write that is refused.
+func (r *Reporter) applyToSeen(ctx context.Context, next status) error {
 	m, err := r.client.virtualMachine(ctx, r.vm)
 	if err != nil {
 		return err
@@ -170,8 +209,7 @@ func (r *Reporter) look(ctx context.Context) error {
 	if m.Metadata.UID != r.uid {
 		return fmt.Errorf("report the status: %w", errReplaced)
 	}
-	r.seen = m.Metadata.ResourceVersion
-	return nil
+	return r.client.applyStatus(ctx, r.vm, m.Metadata.ResourceVersion, next)
 }
 
 // recall finds out, once, which VirtualMachine this is, and since when its conditions hold.
@@ -183,7 +221,7 @@ func (r *Reporter) recall(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.uid, r.seen = m.Metadata.UID, m.Metadata.ResourceVersion
+	r.uid = m.Metadata.UID
 	r.conditions.remember(m.Status.Conditions)
 	return nil
 }

@@ -46,14 +46,20 @@ func (s *subject) is(status runner.Status) {
 // reports runs a reporter until the test calls what is returned, or ends.
 func reports(t *testing.T, s *transport, vm *subject) func() {
 	t.Helper()
-	r := newReporter(NewClient(s.credentials), testVM, vm, func() int64 { return 512 << 20 }, "1.2.3", quiet(), quick)
+	_, stop := reportsAt(t, s, vm, quick)
+	return stop
+}
+
+func reportsAt(t *testing.T, s *transport, vm *subject, p pace) (*Reporter, func()) {
+	t.Helper()
+	r := newReporter(NewClient(s.credentials), testVM, vm, func() int64 { return 512 << 20 }, "1.2.3", quiet(), p)
 	r.limit = rate.NewLimiter(rate.Inf, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
 	stop := func() { cancel(); <-done }
 	t.Cleanup(stop)
-	return stop
+	return r, stop
 }
 
 func TestReportRequest(t *testing.T) {
@@ -62,7 +68,7 @@ func TestReportRequest(t *testing.T) {
 	})
 	since := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	reports(t, s, newSubject(runner.Status{
-		State: runner.Booting, Since: since, CPUs: 2, RAM: 1 << 30, DisplayPasswordSerial: 3,
+		State: runner.Booting, Since: since, CPUs: 2, RAM: 1 << 30, DisplayPasswordSerial: 3, Reset: "now",
 		Booted:   &runner.BootedConfig{Revision: "r1"},
 		Resolved: map[string]map[string]string{"machine": {"type": "pc-q35-7.2"}},
 	}))
@@ -81,6 +87,7 @@ func TestReportRequest(t *testing.T) {
 		"status": map[string]any{
 			"cpus": 2.0, "ram": "1Gi", "displayPasswordSerial": 3.0, "runnerVersion": "1.2.3", "consoleClient": "",
 			"booted":   map[string]any{"revision": "r1"},
+			"handled":  map[string]any{"reset": "now"},
 			"resolved": map[string]any{"machine": map[string]any{"type": "pc-q35-7.2"}},
 			"conditions": []any{
 				map[string]any{"type": "Running", "status": "True", "reason": "VmStarted", "message": "The guest has been started.", "lastTransitionTime": "2020-01-01T00:00:00Z"},
@@ -100,6 +107,91 @@ func TestReportRequest(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, r.body); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
+	}
+}
+
+// reasonOf is the reason of the condition Running in a request for a status.
+func reasonOf(r seen) any {
+	return r.body["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)["reason"]
+}
+
+// A VM that is being started is told of when it runs, with all that is known of it then; before that if there is a reason.
+func TestReportOfStart(t *testing.T) {
+	starting := runner.Status{State: runner.Starting, Reason: runner.ReasonStarting}
+	cases := map[string]struct {
+		reason string
+		known  []condition
+		start  time.Duration
+		do     func(r *Reporter, vm *subject)
+		want   string
+	}{
+		"Runs": {
+			reason: "all is told at once", start: patience,
+			do: func(_ *Reporter, vm *subject) {
+				vm.is(runner.Status{State: runner.Starting, Reason: runner.ReasonStarting, PID: 1})
+				vm.is(runner.Status{State: runner.Booting, RAM: 512 << 20})
+			},
+			want: "VmStarted",
+		},
+		"Fails": {
+			reason: "a failure is told at once", start: patience,
+			do:   func(_ *Reporter, vm *subject) { vm.is(runner.Status{State: runner.Failed}) },
+			want: "VmFailed",
+		},
+		"Imports": {
+			reason: "to fill disks takes its time", start: patience,
+			do: func(_ *Reporter, vm *subject) {
+				vm.is(runner.Status{State: runner.Starting, Reason: runner.ReasonImporting})
+			},
+			want: "Importing",
+		},
+		"Waits": {
+			reason: "who waits says so", start: patience,
+			do:   func(r *Reporter, _ *subject) { r.Waits("lease is held") },
+			want: "RunnerStarted",
+		},
+		"TakesLong": {reason: "that is told after a while", start: time.Millisecond, do: func(*Reporter, *subject) {}, want: "RunnerStarted"},
+		"RanBefore": {
+			reason: "what an earlier runner has left is not true any more", start: patience,
+			known: []condition{{Type: conditionRunning, Status: "True"}},
+			do:    func(*Reporter, *subject) {}, want: "RunnerStarted",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, func(seen) (int, any) { return http.StatusOK, found("Running", c.known...) })
+			vm := newSubject(starting)
+			p := quick
+			p.start = c.start
+			r, _ := reportsAt(t, s, vm, p)
+			s.next(t, http.MethodGet)
+			c.do(r, vm)
+			if got := reasonOf(s.next(t, http.MethodPatch)); got != c.want {
+				t.Errorf("the first report has the reason %s, want %s: %s", got, c.want, c.reason)
+			}
+		})
+	}
+}
+
+// What changes in a moment is told together; a new state, and all that is known then, at once.
+func TestReportTogether(t *testing.T) {
+	t.Parallel()
+	s := serve(t, works)
+	vm := newSubject(runner.Status{State: runner.Booting})
+	p := quick
+	p.gather = patience
+	reportsAt(t, s, vm, p)
+	s.next(t, http.MethodPatch)
+	for i := range 10 {
+		vm.is(runner.Status{State: runner.Booting, CPUs: i})
+		// Long enough for a report that does not wait.
+		sleep(t.Context(), 10*time.Millisecond)
+	}
+	vm.is(runner.Status{State: runner.Booted, CPUs: 10})
+	r := s.next(t, http.MethodPatch)
+	if cpus := r.body["status"].(map[string]any)["cpus"]; cpus != 10.0 || reasonOf(r) != "VmBooted" {
+		t.Errorf("the second report has %v CPUs and the reason %s, want all that there is", cpus, reasonOf(r))
 	}
 }
 

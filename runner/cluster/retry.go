@@ -35,15 +35,24 @@ func (b *backoff) reset() { b.failures = 0 }
 type pace struct {
 	// least and most are those of backoff.
 	least, most time.Duration
+	// start is how long a VM may take to be started before that is reported.
+	start time.Duration
+	// gather is how long to wait for what else changes along with something.
+	gather time.Duration
 	// settle is how long a value that keeps changing is not reported again.
 	settle time.Duration
+	// progress is how often the progress of an import is reported.
+	progress time.Duration
 	// last is how long the last report may take when everything ends.
 	last time.Duration
 	// look is how often to look whether a VM that has stopped shall run again.
 	look time.Duration
 }
 
-var defaultPace = pace{least: time.Second, most: time.Minute, settle: 15 * time.Second, last: 3 * time.Second, look: 30 * time.Second}
+var defaultPace = pace{
+	least: time.Second, most: time.Minute, start: 3 * time.Second, gather: 200 * time.Millisecond,
+	settle: 15 * time.Second, progress: 5 * time.Second, last: 3 * time.Second, look: 30 * time.Second,
+}
 
 // retry does something until it succeeds or the context ends. It tells whether it succeeded. Failures are logged once, and
 // again when they become others.

@@ -50,30 +50,29 @@ func (c *Client) virtualMachine(ctx context.Context, v VM) (*virtualMachine, err
 	return &m, nil
 }
 
-// applyStatus applies the runner's part of the status, and returns the new resourceVersion. It is no one else's, so it is taken
-// by force, also back from a manager that has cleared it while there was no runner.
+// applyStatus applies the runner's part of the status. It is no one else's, so it is taken by force, also back from a manager
+// that has cleared it while there was no runner.
 //
 // It fails with a conflict if the VirtualMachine is not of that resourceVersion any more. That is how one of the same name that was made
 // later is left alone: in an apply of a status the API server does not compare the UID.
-func (c *Client) applyStatus(ctx context.Context, v VM, resourceVersion string, s status) (string, error) {
+func (c *Client) applyStatus(ctx context.Context, v VM, resourceVersion string, s status) error {
 	body := map[string]any{
 		"apiVersion": apiVersion,
 		"kind":       kind,
 		"metadata":   map[string]string{"name": v.Name, "namespace": v.Namespace, "resourceVersion": resourceVersion},
 		"status":     s,
 	}
-	var m virtualMachine
 	err := c.do(ctx, request{
 		method:      http.MethodPatch,
 		path:        v.path() + "/status",
 		contentType: contentApply,
 		query:       url.Values{"fieldManager": {FieldManager}, "force": {"true"}},
 		body:        body,
-	}, &m)
+	}, nil)
 	if err != nil {
-		return "", fmt.Errorf("apply status: %w", err)
+		return fmt.Errorf("apply status: %w", err)
 	}
-	return m.Metadata.ResourceVersion, nil
+	return nil
 }
 
 // stop asks for the VM to be stopped: the one field of a spec that a runner writes. It wants to have seen what it

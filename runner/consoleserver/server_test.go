@@ -343,9 +343,7 @@ func TestSerialTakeOver(t *testing.T) {
 
 // What a client gets wrong is said, and ends nobody else's connection.
 func TestSerialRefusals(t *testing.T) {
-	limits := DefaultLimits
-	limits.SerialClients = 3
-	p := newPod(t, limits)
+	p := newPod(t, DefaultLimits)
 	for _, query := range []string{"?mode=admin", "?tail=-1", "?tail=x", "?tail=1&position=1", "?position=9223372036854775808"} {
 		if code, body := p.get(t, "/console/serial"+query, testToken); code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", query, code, body)
@@ -370,6 +368,18 @@ func TestSerialRefusals(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, err := p.guest.Write([]byte("still here")); err != nil {
+		t.Fatal(err)
+	}
+	next(t, good, "still here")
+}
+
+// One client too many is refused, and those that are there go on.
+func TestSerialClientsAreLimited(t *testing.T) {
+	limits := DefaultLimits
+	limits.SerialClients = 3
+	p := newPod(t, limits)
+	good := p.dial(t, "")
 	p.dial(t, "")
 	p.dial(t, "")
 	if code, _ := p.get(t, "/console/serial", testToken); code != http.StatusServiceUnavailable {

@@ -44,6 +44,7 @@ func full() measured {
 		status: runner.Status{
 			State: runner.Paused, Since: time.Unix(1700000000, 0), QEMU: "7.2", CPUs: 3, RAM: 1 << 30, Resets: 4, Reboots: 5,
 			Pending: []runner.PendingChange{{Field: "currentCpus"}},
+			Imports: []runner.Import{{Disk: "disk-0", State: runner.Filled, Bytes: 31, Total: 32, Took: 33 * time.Second}},
 			Agent:   runner.AgentAnswers, Login: vmopagent.State{Connected: true, User: "ann"}, ConsoleClient: "192.0.2.1",
 			Guest: &runner.Guest{AgentVersion: "7.2", OS: guestagent.OS{ID: "debian", VersionID: "12", KernelRelease: "6.1"}},
 		},
@@ -131,7 +132,9 @@ func TestMetrics(t *testing.T) {
 		"cuvee_vm_state_since_seconds": 1700000000, "cuvee_vm_cpus": 3, "cuvee_vm_memory_bytes": 1 << 30, "cuvee_vm_resets_total": 4, "cuvee_vm_reboots_total": 5,
 		"cuvee_vm_guest_agent_connected": 1, "cuvee_vm_vmop_agent_connected": 1, "cuvee_vm_user_logged_in": 1, "cuvee_vm_console_connected": 1,
 		"cuvee_vm_guest_info{agent=7.2}{os=debian}{version=12}{kernel=6.1}": 1,
-		"cuvee_vm_pending_changes": 1, "cuvee_qemu_cpu_seconds_total": 90, "cuvee_qemu_resident_memory_bytes": 2 << 30,
+		"cuvee_runner_import_bytes{disk=disk-0}":                            31, "cuvee_runner_import_size_bytes{disk=disk-0}": 32, "cuvee_runner_import_seconds{disk=disk-0}": 33,
+		"cuvee_runner_import_state{disk=disk-0}{state=Filled}": 1,
+		"cuvee_vm_pending_changes":                             1, "cuvee_qemu_cpu_seconds_total": 90, "cuvee_qemu_resident_memory_bytes": 2 << 30,
 		"cuvee_qmp_reply_seconds_count": 9, "cuvee_qmp_reply_seconds_sum": 1.5, "cuvee_qmp_unanswered_total": 2,
 	}
 	disk := []string{

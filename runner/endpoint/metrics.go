@@ -50,8 +50,29 @@ func (t *text) status(s runner.Status, version string) {
 	t.single("cuvee_vm_memory_bytes", gauge, "The RAM that the balloon leaves to the guest.", float64(s.RAM))
 	t.single("cuvee_vm_resets_total", counter, "Resets of the guest from outside.", float64(s.Resets))
 	t.single("cuvee_vm_reboots_total", counter, "Resets of the guest by itself.", float64(s.Reboots))
+	t.imports(s.Imports)
 	t.agents(s)
 	t.single("cuvee_vm_pending_changes", gauge, "Fields of the configuration that the running VM does not comply with yet.", float64(len(s.Pending)))
+}
+
+// imports tells about the disks that are filled before the start.
+func (t *text) imports(all []runner.Import) {
+	if len(all) == 0 {
+		return
+	}
+	add := func(name, help string, value func(runner.Import) float64) {
+		t.head(name, gauge, help)
+		for _, i := range all {
+			t.sample(name, value(i), label{"disk", i.Disk})
+		}
+	}
+	add("cuvee_runner_import_bytes", "Bytes that a disk has been filled with before the start.", func(i runner.Import) float64 { return float64(i.Bytes) })
+	add("cuvee_runner_import_size_bytes", "Bytes that it will be filled with; 0 while that is not known.", func(i runner.Import) float64 { return float64(i.Total) })
+	add("cuvee_runner_import_seconds", "How long that took; 0 while it is not done.", func(i runner.Import) float64 { return i.Took.Seconds() })
+	t.head("cuvee_runner_import_state", gauge, "1 for how far that is: Importing, Failed, Filled, or Kept where there was content.")
+	for _, i := range all {
+		t.sample("cuvee_runner_import_state", 1, label{"disk", i.Disk}, label{"state", string(i.State)})
+	}
 }
 
 // agents tells about the agents in the guest, and who uses it.
