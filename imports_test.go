@@ -33,6 +33,7 @@ var goRooms = map[string][]string{
 		module + "/cmd", module + "/controller", module + "/render", module + "/tools",
 		module + "/schema", module + "/templates",
 		"cuelang.org/go",
+		"github.com/google/go-containerregistry", // the node gets images
 	},
 	"cmd": {module + "/tools"},
 }

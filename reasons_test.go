@@ -11,9 +11,9 @@ import (
 
 // fine are reasons that ask for nothing.
 var fine = []string{
-	"AllEffective", "Applied", "AsSpecified", "AtMostOne", "Connected", "Disconnected", "GuestAgentAbsent", "GuestAgentAnswers", "LoggedIn", "NotPaused", "NotRequested", "NotRunning",
+	"AllEffective", "Applied", "AsSpecified", "AtMostOne", "Connected", "ContentKept", "Disconnected", "Filled", "GuestAgentAbsent", "GuestAgentAnswers", "LoggedIn", "NotPaused", "NotRequested", "NotRunning",
 	"PodTerminating", "Processing", "Running", "RunnerStarted", "Settled", "Stopped", "Stopping", "UpToDate", "VmBooted", "VmPaused", "VmStarted", "VmStopped", "VmTerminating",
-	"VmopAgentDisconnected", "VmopAgentStarted",
+	"VmopAgentDisconnected", "VmopAgentStarted", "WaitingForStart",
 }
 
 // TestReasons holds the table of reasons in docs/troubleshooting.md to the templates, and these to the reasons that there are.
@@ -51,7 +51,7 @@ func TestReasons(t *testing.T) {
 		}
 	}
 	// Types of conditions are in the tables, too.
-	types := []string{"Ready", "RestartRequired", "ClaimsAsSpecified", "DisplaySecretUnique", "FieldsEffective", "Booted", "Paused", "LiveChangesApplied", "GuestAgentConnected", "VmopAgentConnected", "UserLoggedIn", "ConsoleConnected"}
+	types := []string{"Ready", "RestartRequired", "ClaimsAsSpecified", "DisksFilled", "DisplaySecretUnique", "FieldsEffective", "Booted", "Paused", "LiveChangesApplied", "GuestAgentConnected", "VmopAgentConnected", "UserLoggedIn", "ConsoleConnected"}
 	for _, r := range all {
 		if !slices.Contains(slices.Concat(explained, fine, types), r) {
 			t.Errorf("the reason %s is neither explained in templates/vm/reasons.cue nor fine", r)

@@ -59,8 +59,12 @@ func sameVerdict(t *testing.T, set *render.Set, s sample) bool {
 	}
 	// The status is not its user's, and not looked at.
 	delete(object, "status")
-	v := set.Definition.Unify(cuecontext.New().BuildExpr(expression(t, object)))
-	err := v.Validate(cue.Concrete(true), cue.Final())
+	definition, err := set.Definition()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := definition.Unify(cuecontext.New().BuildExpr(expression(t, object)))
+	err = v.Validate(cue.Concrete(true), cue.Final())
 	if (err == nil) != (len(faults) == 0) {
 		t.Errorf("CUE says %v, the walk says:\n%v", err, faults)
 	}

@@ -2,9 +2,12 @@ package render
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // reporter collects what is wrong with a document.
@@ -13,7 +16,8 @@ type reporter struct {
 	faults Faults
 	// paths are those with a fault.
 	paths map[string]bool
-	// incomplete are the objects that a field is left out of.
+	// left are the paths of the fields that are left out, and incomplete those of their objects.
+	left       []string
 	incomplete map[string]bool
 }
 
@@ -30,17 +34,38 @@ func (r *reporter) unknown(path, message string) {
 // invalid reports a field that is left out of what is looked at further.
 func (r *reporter) invalid(path, message string) {
 	r.unknown(path, message)
+	r.left = append(r.left, path)
 	r.incomplete[parentPath(path)] = true
 }
 
-// further reports what was found in the rest of the document: what breaks a rule, and what the templates say, unless they
-// may say so only because of what was left out.
+// further reports what was found in the rest of the document, by the rules or by the templates, unless that may be so only because
+// of what was left out: a rule that names such a field is not to be trusted, and templates may ask for any field beside it.
 func (r *reporter) further(faults []Fault, rules bool) {
 	for _, f := range faults {
-		if !r.paths[f.Path] && (rules || !r.incomplete[parentPath(f.Path)]) {
-			r.unknown(f.Path, f.Message)
+		if r.paths[f.Path] || r.lacks(f) || !rules && r.incomplete[parentPath(f.Path)] {
+			continue
+		}
+		r.unknown(f.Path, f.Message)
+	}
+}
+
+// lacks says that a fault names a field that was left out below its path: of the object, or of the entries of the list.
+func (r *reporter) lacks(f Fault) bool {
+	for _, path := range r.left {
+		below, ok := strings.CutPrefix(path, f.Path)
+		if ok && slices.Contains(fieldNames(f.Message), strings.TrimPrefix(index.ReplaceAllString(below, ""), ".")) {
+			return true
 		}
 	}
+	return false
+}
+
+// index is the place of a list's entry in a path.
+var index = regexp.MustCompile(`\[[0-9]+\]`)
+
+// fieldNames are the words of a message, and the paths in it.
+func fieldNames(message string) []string {
+	return strings.FieldsFunc(message, func(c rune) bool { return c != '.' && !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
 // check lists what is wrong with a value. The copy that it returns has only what is right, so that what follows can

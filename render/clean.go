@@ -2,7 +2,7 @@ package render
 
 // metadataKept is the part of a custom resource's metadata that templates see. The rest changes without a change of the
 // user's making, and its field names would pile up in CUE's tables.
-var metadataKept = []string{"name", "namespace", "uid", "labels", "annotations", "deletionTimestamp"}
+var metadataKept = []string{"name", "namespace", "uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"}
 
 // lastApplied is kubectl's copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

@@ -120,10 +120,9 @@ var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // yamlFault takes the line out of a YAML parser's message.
 func yamlFault(file string, offset int, err error) Fault {
-	text := err.Error()
-	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:\n  "} {
-		text = strings.TrimPrefix(text, prefix)
-	}
+	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	text, syntax := strings.CutPrefix(text, "yaml: ")
+	text, values := strings.CutPrefix(text, "unmarshal errors:\n  ")
 	f := Fault{File: file, Message: strings.TrimSpace(text)}
 	if m := yamlLine.FindStringSubmatchIndex(text); m != nil {
 		line, _ := strconv.Atoi(text[m[2]:m[3]])
@@ -131,6 +130,9 @@ func yamlFault(file string, offset int, err error) Fault {
 		f.Message = strings.TrimSpace(text[:m[0]] + text[m[1]:])
 	}
 	f.Message = strings.ReplaceAll(f.Message, "\n", " ")
+	if syntax && !values {
+		f.Message = "is not YAML: " + f.Message
+	}
 	return f
 }
 

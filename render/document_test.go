@@ -36,7 +36,7 @@ func TestDecode(t *testing.T) {
 		"TwoFaults": {
 			"a fault in one document does not hide one in the next, and lines count from the top of the file",
 			"a: 1\na: 2\n---\nb: [\n",
-			nil, []string{`f.yaml:2:1: key "a" already set in map`, "f.yaml:4:1: did not find expected node content"},
+			nil, []string{`f.yaml:2:1: key "a" already set in map`, "f.yaml:4:1: is not YAML: did not find expected node content"},
 		},
 		"NoObject": {"a list is no object", "- a\n", nil, []string{"f.yaml: is not an object"}},
 	}

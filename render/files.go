@@ -7,12 +7,17 @@ import (
 	"strings"
 	"testing/fstest"
 
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/cuecontext"
 	"cuelang.org/go/cue/parser"
 )
 
 // siteDir is the directory, below that of the template package, that a site's files are laid into. CUE unifies
 // the files of a package with those of the same package in the directories above, so they need no import.
 const siteDir = "site"
+
+// settingsFile is the name of [Source.Settings] among a site's files.
+const settingsFile = "settings.of.config.cue"
 
 // Source says what a template set is loaded from.
 type Source struct {
@@ -26,13 +31,17 @@ type Source struct {
 	Site fs.FS
 	// SiteName is how messages call the site's directory.
 	SiteName string
+	// Settings is one more CUE file of the site, which stands in no directory; nil if there is none. It is left out as those of Site are.
+	Settings []byte
+	// SettingsName is how messages call what the settings are from.
+	SettingsName string
 	// Many says that the set will render many times: it then takes longer to load, and less to render.
 	Many bool
 }
 
 // files returns the module's files with the site's laid over them, and the directory to load.
 func (s Source) files() (fs.FS, string, error) {
-	if s.Site == nil {
+	if s.Site == nil && s.Settings == nil {
 		return s.Module, s.Package, nil
 	}
 	name, err := packageName(s.Module, s.Package)
@@ -43,12 +52,21 @@ func (s Source) files() (fs.FS, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("read templates: %w", err)
 	}
+	dir := path.Join(s.Package, siteDir)
+	found, err := s.addSettings(merged, dir, name)
+	if err != nil {
+		return nil, "", err
+	}
+	if s.Site == nil {
+		if !found {
+			dir = s.Package
+		}
+		return merged, dir, nil
+	}
 	entries, err := fs.ReadDir(s.Site, ".")
 	if err != nil {
 		return nil, "", fmt.Errorf("read site files: %w", err)
 	}
-	dir := path.Join(s.Package, siteDir)
-	found := false
 	for _, e := range entries {
 		if e.IsDir() || !strings.HasSuffix(e.Name(), ".cue") {
 			continue
@@ -72,6 +90,22 @@ func (s Source) files() (fs.FS, string, error) {
 	return merged, dir, nil
 }
 
+// addSettings lays the settings into a directory, if they are for the package of this name.
+func (s Source) addSettings(files fstest.MapFS, dir, name string) (found bool, err error) {
+	if s.Settings == nil {
+		return false, nil
+	}
+	f, err := parser.ParseFile(s.SettingsName, s.Settings, parser.PackageClauseOnly)
+	if err != nil {
+		return false, explainCUE("load templates", err)
+	}
+	if f.PackageName() != name {
+		return false, nil
+	}
+	files[path.Join(dir, settingsFile)] = &fstest.MapFile{Data: s.Settings, Mode: 0o444}
+	return true, nil
+}
+
 // packageName is the name of the CUE package in a directory.
 func packageName(fsys fs.FS, dir string) (string, error) {
 	names, err := fs.Glob(fsys, path.Join(dir, "*.cue"))
@@ -88,6 +122,56 @@ func packageName(fsys fs.FS, dir string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("read templates: no CUE package in %s", dir)
+}
+
+// HasPackage says whether a directory has a file of a CUE package at its root.
+func HasPackage(fsys fs.FS, name string) bool {
+	files, err := fs.Glob(fsys, "*.cue")
+	if err != nil {
+		return false
+	}
+	for _, n := range files {
+		if f, err := parser.ParseFile(n, readOrNothing(fsys, n), parser.PackageClauseOnly); err == nil && f.PackageName() == name {
+			return true
+		}
+	}
+	return false
+}
+
+func readOrNothing(fsys fs.FS, name string) []byte {
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// Kinds are the kinds of the template packages of a module, by the packages' directories. It reads no more than the files that
+// say them.
+func Kinds(module fs.FS) (map[string]Kind, error) {
+	files, err := fs.Glob(module, "templates/*/package.cue")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]Kind{}
+	for _, name := range files {
+		f, err := parser.ParseFile(name, readOrNothing(module, name))
+		if err != nil {
+			return nil, explainCUE("read templates", err)
+		}
+		for _, d := range f.Decls {
+			field, ok := d.(*ast.Field)
+			if !ok || declName(d) != "kind" {
+				continue
+			}
+			var k Kind
+			if err := cuecontext.New().BuildExpr(field.Value).Decode(&k); err != nil {
+				return nil, explainCUE("read templates: kind", err)
+			}
+			out[path.Dir(name)] = k
+		}
+	}
+	return out, nil
 }
 
 // readAll copies the CUE files of a module into memory.

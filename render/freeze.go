@@ -13,16 +13,16 @@ var settingsPath = cue.ParsePath(settingsField)
 
 // freeze replaces the settings, of which a render would weigh each default mark anew, by their values. Settings that
 // depend on something that is filled in later, as those for a VM without a cluster do, are left alone.
-func (s *Set) freeze(ctx *cue.Context, src Source) error {
+func (s *Set) freeze() error {
 	// An instance of its own, as the files are changed.
-	inst, err := src.instance()
+	inst, err := s.source.instance()
 	if err != nil {
 		return err
 	}
-	if !selfContained(inst.Files, settingsField, map[string]bool{}) {
+	if !selfContained(inst.Files, settingsField, map[string]bool{}) || conditional(inst.Files, settingsField) {
 		return nil
 	}
-	values, ok := s.root.LookupPath(settingsPath).Syntax(cue.Final(), cue.Concrete(true)).(ast.Expr)
+	values, ok := s.compiled.root.LookupPath(settingsPath).Syntax(cue.Final(), cue.Concrete(true)).(ast.Expr)
 	if !ok {
 		return nil
 	}
@@ -37,11 +37,13 @@ func (s *Set) freeze(ctx *cue.Context, src Source) error {
 	}
 	first := inst.Files[0]
 	first.Decls = append(first.Decls, &ast.Field{Label: ast.NewIdent(settingsField), Value: values})
-	root := ctx.BuildInstance(inst)
-	if err := root.Validate(); err != nil {
+	frozen := compileInstance(inst)
+	if err := frozen.root.Validate(); err != nil {
 		return explainCUE("freeze settings", err)
 	}
-	s.root = root
+	frozen.loadSchema(inst, s.Kind)
+	// Of what was compiled before nothing is kept.
+	s.compiled = frozen
 	return nil
 }
 
@@ -77,6 +79,31 @@ func selfContained(files []*ast.File, name string, seen map[string]bool) bool {
 		}
 	}
 	return good
+}
+
+// conditional says whether a field has a part that is there only under a condition, or for each of something.
+func conditional(files []*ast.File, name string) bool {
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if c, ok := d.(*ast.Comprehension); ok && declares(c, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func declares(c *ast.Comprehension, name string) bool {
+	s, ok := c.Value.(*ast.StructLit)
+	if !ok {
+		return false
+	}
+	for _, d := range s.Elts {
+		if inner, ok := d.(*ast.Comprehension); declName(d) == name || ok && declares(inner, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // references are the names that an expression uses, labels aside.

@@ -25,6 +25,11 @@ objects: [=~"-disk$"]: metadata: annotations: backup: "nightly"
 	}{
 		"BuiltIn": {"settings are plain values", render.Source{}, render.Input{}},
 		"Site":    {"a site's settings may refer to other settings", render.Source{Site: site, SiteName: "lab"}, render.Input{}},
+		"Conditional": {
+			"settings of some custom resources only must not be frozen",
+			render.Source{Site: fstest.MapFS{"lab.cue": {Data: []byte("package vm\n\nif input.metadata.name == \"web\" {\n\tsettings: disk: volumeMode: \"Filesystem\"\n}\n")}}, SiteName: "lab"},
+			render.Input{},
+		},
 		"Local": {
 			"settings that refer to what is filled in later must not be frozen",
 			render.Source{Package: "templates/vm/local"},

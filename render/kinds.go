@@ -15,13 +15,13 @@ type Made struct {
 
 // loadKinds reads what templates say about themselves without an input: the kinds that they make and look at. Watches and
 // permissions follow from it.
-func (s *Set) loadKinds() error {
-	if v := s.root.LookupPath(cue.ParsePath("finalizer")); v.Exists() {
+func (s *Set) loadKinds(root cue.Value) error {
+	if v := root.LookupPath(cue.ParsePath("finalizer")); v.Exists() {
 		if err := v.Decode(&s.Finalizer); err != nil {
 			return explainCUE("check templates: finalizer", err)
 		}
 	}
-	if v := s.root.LookupPath(cue.ParsePath("clock.step")); v.Exists() {
+	if v := root.LookupPath(cue.ParsePath("clock.step")); v.Exists() {
 		var text string
 		if err := v.Decode(&text); err != nil {
 			return explainCUE("check templates: clock.step", err)
@@ -31,17 +31,25 @@ func (s *Set) loadKinds() error {
 			return fmt.Errorf("check templates: clock.step: %q is not a duration of a second or more, such as 1m", text)
 		}
 	}
-	if v := s.root.LookupPath(cue.ParsePath("makes")); v.Exists() {
+	if v := root.LookupPath(cue.ParsePath("passes")); v.Exists() {
+		if err := v.Decode(&s.Passes); err != nil {
+			return explainCUE("check templates: passes", err)
+		}
+		if err := s.Passes.valid(); err != nil {
+			return fmt.Errorf("check templates: passes: %w", err)
+		}
+	}
+	if v := root.LookupPath(cue.ParsePath("makes")); v.Exists() {
 		if err := v.Decode(&s.Makes); err != nil {
 			return explainCUE("check templates: makes", err)
 		}
 	}
-	return s.loadWatches()
+	return s.loadWatches(root)
 }
 
-func (s *Set) loadWatches() error {
+func (s *Set) loadWatches(root cue.Value) error {
 	s.Watches = map[string]Lookup{}
-	observe := s.root.LookupPath(cue.ParsePath("observe"))
+	observe := root.LookupPath(cue.ParsePath("observe"))
 	if !observe.Exists() {
 		return nil
 	}

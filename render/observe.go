@@ -32,9 +32,13 @@ func (s *Set) RenderObserving(in Input, cluster []Document) (*Result, error) {
 
 // lookups are what the templates want to see for an input.
 func (s *Set) lookups(in Input) (map[string]Lookup, error) {
+	c, err := s.awake()
+	if err != nil {
+		return nil, err
+	}
 	clean, _ := s.check(in.Document)
 	var out map[string]Lookup
-	return out, decode(s.fill(clean, in), "observe", &out)
+	return out, decode(c.fill(clean, in), "observe", &out)
 }
 
 // matches says whether an object is one that is looked for. An object that names no namespace is in that of the input.

@@ -63,6 +63,17 @@ type Policy struct {
 	Prune       bool   `json:"prune"`
 	Wave        int    `json:"wave"`
 	Subresource string `json:"subresource,omitempty"`
+	// Follows are paths of fields that are applied along with others only, such as spec.volumeName.
+	Follows []string `json:"follows,omitempty"`
+	// Reason is what the condition Ready gives as its reason if the object cannot be applied; empty leaves it to the controller.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Along is where a field of the status comes from that is written along with others only: the time, or the resourceVersion of an
+// object, by its key.
+type Along struct {
+	Time              bool   `json:"time,omitempty"`
+	ResourceVersionOf string `json:"resourceVersionOf,omitempty"`
 }
 
 // Condition is a condition of the custom resource, as the templates have it.
@@ -102,39 +113,61 @@ type Result struct {
 	Reserve []byte
 	// Wake is after how long to render again even if nothing has changed; 0 means not at all.
 	Wake time.Duration
+	// Series are entries of metrics of the whole kind, by key.
+	Series map[string]Series
+	// Along are fields of the status that are no reason to write it by themselves, by name.
+	Along map[string]Along
+	// Hold says that what was made stays as it is: nothing is applied or removed.
+	Hold bool
+	// Parting is what Events say when a custom resource that was deleted goes, by their reasons.
+	Parting map[string]Parting
 	// Done says that a custom resource that is being deleted may go.
 	Done bool
 }
 
+// Parting is an Event about a custom resource that has gone.
+type Parting struct {
+	Warning bool   `json:"warning"`
+	Message string `json:"message"`
+}
+
 // Render checks the input and renders it. The error is [Faults] if the input is refused.
 func (s *Set) Render(in Input) (*Result, error) {
+	c, err := s.awake()
+	if err != nil {
+		return nil, err
+	}
 	clean, found := s.check(in.Document)
-	root := s.fill(clean, in)
+	root := c.fill(clean, in)
 	// What the contract finds is not all: the rest is looked at, too, so that one run tells everything.
 	if len(found.faults) > 0 {
-		s.checkRules(clean, found)
+		c.checkRules(clean, found)
 	}
 	found.further(decodeFaults(root.LookupPath(faultsPath)), false)
 	if len(found.faults) > 0 {
 		return nil, found.faults.sorted()
 	}
-	return s.result(root)
+	return result(root)
 }
 
 // Check compares a custom resource with its contract, field by field, without rendering it. Where it finds faults it also
 // tries the rules of the kind; otherwise [Set.Render] does.
 func (s *Set) Check(d Document) Faults {
 	clean, found := s.check(d)
-	if len(found.faults) > 0 {
-		s.checkRules(clean, found)
+	if len(found.faults) == 0 {
+		return nil
+	}
+	// Faults that are known are worth telling without the others.
+	if c, err := s.awake(); err == nil {
+		c.checkRules(clean, found)
 	}
 	return found.faults.sorted()
 }
 
 // checkRules looks for what breaks the rules of the kind, which concern more than one field.
-func (s *Set) checkRules(clean map[string]any, found *reporter) {
-	if s.rules.Exists() {
-		found.further(decodeFaults(s.rules.FillPath(inputPath, s.value(clean)).LookupPath(faultsPath)), true)
+func (c *compiled) checkRules(clean map[string]any, found *reporter) {
+	if c.rules.Exists() {
+		found.further(decodeFaults(c.rules.FillPath(inputPath, c.value(clean)).LookupPath(faultsPath)), true)
 	}
 }
 
@@ -147,7 +180,7 @@ func (s *Set) check(d Document) (map[string]any, *reporter) {
 }
 
 // fill puts everything into the templates at once: each FillPath evaluates the whole anew.
-func (s *Set) fill(clean map[string]any, in Input) cue.Value {
+func (c *compiled) fill(clean map[string]any, in Input) cue.Value {
 	values := map[string]any{"input": clean}
 	if len(in.Observed) > 0 {
 		observed := map[string]any{}
@@ -175,11 +208,11 @@ func (s *Set) fill(clean map[string]any, in Input) cue.Value {
 	for k, v := range in.Values {
 		values[k] = v
 	}
-	return s.root.FillPath(cue.Path{}, s.value(values))
+	return c.root.FillPath(cue.Path{}, c.value(values))
 }
 
-func (s *Set) value(v any) cue.Value {
-	return s.ctx.BuildExpr(expression(v))
+func (c *compiled) value(v any) cue.Value {
+	return c.ctx.BuildExpr(expression(v))
 }
 
 func decodeFaults(v cue.Value) []Fault {
@@ -209,7 +242,7 @@ func decodeFaults(v cue.Value) []Fault {
 	return out
 }
 
-func (s *Set) result(root cue.Value) (*Result, error) {
+func result(root cue.Value) (*Result, error) {
 	r := &Result{}
 	objects := root.LookupPath(objectsPath)
 	if err := objects.Validate(cue.Concrete(true), cue.Final()); err != nil {
@@ -222,11 +255,6 @@ func (s *Set) result(root cue.Value) (*Result, error) {
 	}
 	for path, to := range map[string]any{"observe": &r.Observe, "conditions": &r.Conditions, "metrics": &r.Metrics, "done": &r.Done} {
 		if err := decode(root, path, to); err != nil {
-			return nil, err
-		}
-	}
-	if root.LookupPath(cue.ParsePath("generate")).Exists() {
-		if err := decode(root, "generate", &r.Generate); err != nil {
 			return nil, err
 		}
 	}
@@ -260,9 +288,17 @@ func (r *Result) decodeOptional(root cue.Value) error {
 			r.Reserve = data
 		}
 	}
-	if root.LookupPath(logPath).Exists() {
-		if err := decode(root, "log", &r.Log); err != nil {
+	for path, to := range map[string]any{"generate": &r.Generate, "along": &r.Along, "hold": &r.Hold, "log": &r.Log, "series": &r.Series, "parting": &r.Parting} {
+		if !root.LookupPath(cue.ParsePath(path)).Exists() {
+			continue
+		}
+		if err := decode(root, path, to); err != nil {
 			return err
+		}
+	}
+	for key, e := range r.Series {
+		if err := e.valid(); err != nil {
+			return fmt.Errorf("render series.%s: %w", key, err)
 		}
 	}
 	v := root.LookupPath(wakePath)
@@ -290,6 +326,8 @@ func policy(v cue.Value) (p Policy, err error) {
 	read("prune", &p.Prune)
 	read("wave", &p.Wave)
 	read("subresource", &p.Subresource)
+	read("follows", &p.Follows)
+	read("reason", &p.Reason)
 	if err != nil {
 		return p, explainCUE("render policy", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cuelang.org/go/cue"
@@ -35,6 +36,8 @@ type Set struct {
 	Revision string
 	// Finalizer is put on each custom resource before anything is applied for it; empty if there is none.
 	Finalizer string
+	// Passes is a histogram of what a pass over a custom resource takes, beside the engine's own; without a name there is none.
+	Passes Series
 	// Step is how often the clock that templates see moves on; 0 means that they see none.
 	Step time.Duration
 	// Makes are the kinds of objects that the templates make, by role.
@@ -42,13 +45,21 @@ type Set struct {
 	// Watches are the kinds of objects that the templates look at, by the key of [Lookup]. Of a Lookup it has only
 	// what is known without an input.
 	Watches map[string]Lookup
-	// Definition is the contract of the kind in CUE: schema.#Kind.
-	Definition cue.Value
 
-	ctx      *cue.Context
-	root     cue.Value
+	source Source
+	// contract is the kind's; it is kept, as it takes little memory.
 	contract *contract
-	rules    cue.Value
+
+	mu       sync.Mutex
+	compiled *compiled
+}
+
+// compiled is what CUE has made of a template package.
+type compiled struct {
+	ctx  *cue.Context
+	root cue.Value
+	// definition is the contract of the kind: schema.#Kind. rules are those that concern more than one field.
+	definition, rules cue.Value
 }
 
 // The paths of the contract between templates and this package; see templates/vm/package.cue.
@@ -60,7 +71,6 @@ var (
 	faultsPath  = cue.ParsePath("faults")
 	reservePath = cue.ParsePath("reserve")
 	wakePath    = cue.ParsePath("wake")
-	logPath     = cue.ParsePath("log")
 )
 
 // Load compiles a template package and checks it as a whole. Its errors have a line for each thing that is wrong, with
@@ -70,29 +80,57 @@ func Load(src Source) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := newContext()
-	s := &Set{ctx: ctx, root: ctx.BuildInstance(inst), Revision: revisionOf(inst)}
-	if err := s.root.Validate(); err != nil {
+	c := compileInstance(inst)
+	s := &Set{source: src, Revision: revisionOf(inst), compiled: c}
+	if err := c.root.Validate(); err != nil {
 		return nil, explainCUE("check templates", err)
 	}
-	if err := s.root.LookupPath(kindPath).Decode(&s.Kind); err != nil {
+	if err := c.root.LookupPath(kindPath).Decode(&s.Kind); err != nil {
 		return nil, explainCUE("check templates: kind", err)
 	}
-	if err := s.loadKinds(); err != nil {
+	if err := s.loadKinds(c.root); err != nil {
 		return nil, err
 	}
 	if faults := src.strangers(inst); len(faults) > 0 {
 		return nil, &TemplateError{What: "check templates", Faults: faults}
 	}
-	if err := s.loadContract(ctx, inst); err != nil {
+	if err := s.loadContract(inst); err != nil {
 		return nil, err
 	}
 	if src.Many {
-		if err := s.freeze(ctx, src); err != nil {
+		if err := s.freeze(); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// compileInstance compiles an instance in a context of its own: what is compiled stays in its context for ever.
+func compileInstance(inst *build.Instance) *compiled {
+	ctx := newContext()
+	return &compiled{ctx: ctx, root: ctx.BuildInstance(inst)}
+}
+
+// Rest gives back the memory of what is compiled, some MiB, until something is rendered again, which then compiles it anew. It is for a
+// package that nothing is rendered with for now. The files of the [Source] must still be there, and the same.
+func (s *Set) Rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compiled = nil
+}
+
+// awake is what to render with.
+func (s *Set) awake() (*compiled, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.compiled == nil {
+		again, err := Load(s.source)
+		if err != nil {
+			return nil, fmt.Errorf("compile templates again: %w", err)
+		}
+		s.compiled = again.compiled
+	}
+	return s.compiled, nil
 }
 
 // instance parses the files of the template package.
@@ -103,7 +141,11 @@ func (s Source) instance() (*build.Instance, error) {
 	}
 	name := func(p string) string {
 		p = strings.TrimPrefix(p, "/")
-		if rest, ok := strings.CutPrefix(p, path.Join(s.Package, siteDir)+"/"); ok && s.Site != nil {
+		rest, ok := strings.CutPrefix(p, path.Join(s.Package, siteDir)+"/")
+		switch {
+		case ok && s.Settings != nil && rest == settingsFile:
+			return s.SettingsName
+		case ok && s.Site != nil:
 			return path.Join(s.SiteName, rest)
 		}
 		return p
@@ -160,24 +202,41 @@ func regular(names map[string]bool) []string {
 }
 
 // loadContract finds the kind's definition in the schema package that the templates import.
-func (s *Set) loadContract(ctx *cue.Context, inst *build.Instance) error {
-	i := slices.IndexFunc(inst.Imports, func(imp *build.Instance) bool { return imp.PkgName == "schema" })
-	if i < 0 {
+func (s *Set) loadContract(inst *build.Instance) error {
+	if !s.compiled.loadSchema(inst, s.Kind) {
 		return fmt.Errorf("check templates: the package does not import a package schema")
 	}
-	schema := ctx.BuildInstance(inst.Imports[i])
-	s.Definition = schema.LookupPath(cue.MakePath(cue.Def(s.Kind.Kind)))
-	s.rules = schema.LookupPath(cue.MakePath(cue.Def(s.Kind.Kind + "Faults")))
-	if err := s.Definition.Err(); err != nil {
+	if err := s.compiled.definition.Err(); err != nil {
 		return explainCUE("check templates: schema", err)
 	}
 	var err error
-	if s.contract, err = compileContract(s.Definition); err != nil {
+	if s.contract, err = compileContract(s.compiled.definition); err != nil {
 		return fmt.Errorf("check templates: schema: %w", err)
 	}
 	// What a custom resource has that is not its user's to write.
 	s.contract.fields["status"] = &fieldContract{contract: &contract{anything: true}}
 	return nil
+}
+
+// loadSchema finds what the schema package that an instance imports says of a kind; false if there is no such package.
+func (c *compiled) loadSchema(inst *build.Instance, kind Kind) bool {
+	i := slices.IndexFunc(inst.Imports, func(imp *build.Instance) bool { return imp.PkgName == "schema" })
+	if i < 0 {
+		return false
+	}
+	schema := c.ctx.BuildInstance(inst.Imports[i])
+	c.definition = schema.LookupPath(cue.MakePath(cue.Def(kind.Kind)))
+	c.rules = schema.LookupPath(cue.MakePath(cue.Def(kind.Kind + "Faults")))
+	return true
+}
+
+// Definition is the contract of the kind in CUE: schema.#Kind.
+func (s *Set) Definition() (cue.Value, error) {
+	c, err := s.awake()
+	if err != nil {
+		return cue.Value{}, err
+	}
+	return c.definition, nil
 }
 
 // revisionOf is a digest of the files that an instance and its imports are made of.

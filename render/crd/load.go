@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/build"
@@ -40,6 +41,40 @@ func Load(module fs.FS) ([]Kind, error) {
 		k, err := loadKind(ctx, module, path.Dir(d))
 		if err != nil {
 			return nil, fmt.Errorf("load %s: %w", path.Dir(d), err)
+		}
+		kinds = append(kinds, k)
+	}
+	return kinds, nil
+}
+
+// All are the kinds of Load, and those that only the package schema has: what others write, and templates look at. Their
+// definition #<Kind>CRD says in kind what templates would say.
+func All(module fs.FS) ([]Kind, error) {
+	kinds, err := Load(module)
+	if err != nil {
+		return nil, err
+	}
+	inst := load.Instances([]string{"./schema"}, &load.Config{FS: module, Dir: "/"})[0]
+	if inst.Err != nil {
+		return nil, inst.Err
+	}
+	schema := cuecontext.New().BuildInstance(inst)
+	it, err := schema.Fields(cue.Definitions(true))
+	if err != nil {
+		return nil, err
+	}
+	for it.Next() {
+		names := it.Value().LookupPath(cue.ParsePath("kind"))
+		if !strings.HasSuffix(it.Selector().String(), "CRD") || !names.Exists() || !names.IsConcrete() {
+			continue
+		}
+		k := Kind{more: it.Value()}
+		if err := names.Decode(&k.Kind); err != nil {
+			return nil, err
+		}
+		k.Definition = schema.LookupPath(cue.MakePath(cue.Def(k.Kind.Kind)))
+		if err := k.Definition.Err(); err != nil {
+			return nil, err
 		}
 		kinds = append(kinds, k)
 	}
