@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,11 +47,20 @@ func (p *pass) apply(ctx context.Context) error {
 		if err == nil {
 			err = p.applyOne(ctx, t)
 		}
+		if p.ending(err) {
+			continue
+		}
 		if err != nil {
-			problems = append(problems, problemOf(err))
+			problems = append(problems, problemOf(err).named(o.Policy.Reason))
 		}
 	}
 	return joined(problems)
+}
+
+// ending says that nothing can be made any more because the namespace is being deleted, which is as it should be for a custom resource
+// that is being deleted, too: it must not stay for that, or the namespace would.
+func (p *pass) ending(err error) bool {
+	return p.item.Deleting && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // joined is one problem for all.
@@ -87,8 +98,46 @@ func (p *pass) target(o render.Object) (*target, error) {
 	if err := json.Unmarshal(o.JSON, &t.body); err != nil {
 		return nil, fmt.Errorf("read rendered %s: %w", o.Key, err)
 	}
-	t.hash = hashOf(p.pkg.Owner, strconv.FormatBool(o.Policy.Prune), string(o.JSON))
+	text, err := t.reasons(o.JSON)
+	if err != nil {
+		return nil, err
+	}
+	t.hash = hashOf(p.pkg.Owner, strconv.FormatBool(o.Policy.Prune), string(text))
 	return t, nil
+}
+
+// reasons are the part of a rendered object that it is applied for: all but what follows the cluster.
+func (t *target) reasons(rendered []byte) ([]byte, error) {
+	if len(t.Policy.Follows) == 0 {
+		return rendered, nil
+	}
+	text, err := json.Marshal(t.withoutFollowers())
+	if err != nil {
+		return nil, fmt.Errorf("read rendered %s: %w", t.Key, err)
+	}
+	return text, nil
+}
+
+// withoutFollowers is the body without the fields that follow the cluster.
+func (t *target) withoutFollowers() map[string]any {
+	out := t.body
+	for _, path := range t.Policy.Follows {
+		out = without(out, strings.Split(path, "."))
+	}
+	return out
+}
+
+// without is a struct without the field at a path. It shares what it can.
+func without(m map[string]any, path []string) map[string]any {
+	out := maps.Clone(m)
+	if len(path) == 1 {
+		delete(out, path[0])
+		return out
+	}
+	if c, ok := m[path[0]].(map[string]any); ok {
+		out[path[0]] = without(c, path[1:])
+	}
+	return out
 }
 
 // hashOf is a digest of texts.
@@ -192,7 +241,7 @@ func (t *target) covered() (bool, error) {
 	if len(fields) == 0 {
 		return false, nil
 	}
-	missing, err := managedfields.Missing(fields, t.body)
+	missing, err := managedfields.Missing(fields, t.withoutFollowers())
 	return missing == "" && err == nil, err
 }
 
@@ -210,9 +259,11 @@ func (p *pass) mayHave(t *target) error {
 		return nil
 	}
 	if other, ok := p.resourceWith(t.item.Owner); ok {
+		p.waitFor(t.ref)
 		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s belongs to %s", t.ref, other)}
 	}
-	if c := t.item.Controller; c != "" && c != p.item.UID && c != t.item.Owner {
+	if c := t.item.Controller(); c != "" && c != p.item.UID && c != t.item.Owner {
+		p.waitFor(t.ref)
 		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s belongs to the object with the UID %s; it is not changed", t.ref, c)}
 	}
 	return nil
@@ -315,7 +366,7 @@ func (p *pass) remove(ctx context.Context, t *target) error {
 	if t.item == nil || t.item.Deleting {
 		return nil
 	}
-	if t.item.Owner != p.item.UID && !p.controls(t.item.Controller) {
+	if t.item.Owner != p.item.UID && !p.controls(t.item.Controller()) {
 		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s is to be deleted, but was not made for this resource", t.ref)}
 	}
 	return p.delete(ctx, t.ref, t.item)

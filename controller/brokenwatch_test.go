@@ -79,6 +79,31 @@ func TestBrokenWatches(t *testing.T) {
 	}
 }
 
+// A right to watch that is taken away is told, as changes are not seen any more; VMs go on as soon as it is back.
+func TestWatchIsForbidden(t *testing.T) {
+	c := newNamespace(t)
+	proxy := c.newProxy()
+	var forbidden atomic.Bool
+	proxy.SetFaults(func(r *http.Request) testserver.Fault {
+		switch {
+		case r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/configmaps"):
+			return testserver.Fault{}
+		case forbidden.Load():
+			return testserver.Fault{Status: http.StatusForbidden}
+		}
+		return testserver.Fault{Cut: 300 * time.Millisecond}
+	})
+	c.startBehind(proxy)
+	c.create(vmManifest, "web")
+	c.applied("web")
+	forbidden.Store(true)
+	if m := c.waitFor("web", "Ready", "False", "WaitingForWatch"); !strings.Contains(m, "cannot watch objects of the kind ConfigMap") {
+		t.Errorf("the message is %s", m)
+	}
+	forbidden.Store(false)
+	c.applied("web")
+}
+
 // An object that somebody has made a moment ago, and that no watch has told of yet, is not overwritten by force: it may be
 // another's.
 func TestUnseenObjectIsNotTaken(t *testing.T) {

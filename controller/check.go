@@ -60,7 +60,7 @@ func (k *kindController) check(ctx context.Context, p Package, accepts func(obje
 				if i >= len(resources) {
 					return
 				}
-				if err := k.checkOne(p, resources[i], last[resources[i].Ref()], accepts); err != nil {
+				if err := k.checkOne(p, resources[i], last[resources[i].Ref()].of(resources[i].Ref()), accepts); err != nil {
 					cancel(err)
 				}
 			}
@@ -71,13 +71,13 @@ func (k *kindController) check(ctx context.Context, p Package, accepts func(obje
 }
 
 // lastAddresses are where the custom resources looked last.
-func (k *kindController) lastAddresses() map[types.NamespacedName]addresses {
+func (k *kindController) lastAddresses() map[types.NamespacedName]pattern {
 	// Without passes nothing changes them.
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	out := make(map[types.NamespacedName]addresses, len(k.states))
+	out := make(map[types.NamespacedName]pattern, len(k.states))
 	for ref, s := range k.states {
 		out[ref] = s.at
 	}

@@ -34,4 +34,7 @@ func TestForeignObject(t *testing.T) {
 	if got := at(c.get("v1", "ConfigMap", "web"), "data", "config.json"); got != nil {
 		t.Error("the ConfigMap of another was changed")
 	}
+	// As soon as it is out of the way, the VM goes on.
+	c.must(api.Delete(t.Context(), c.get("v1", "ConfigMap", "web")))
+	c.applied("web")
 }

@@ -25,7 +25,7 @@ func (e *Engine) watchDefinitions(ctx context.Context, kinds *watch.Set) bool {
 		return true
 	}
 	if err == nil {
-		_, err = kinds.Update(ctx, map[schema.GroupVersionKind]watch.Want{crds: {}})
+		_, _, err = kinds.Update(ctx, map[schema.GroupVersionKind]watch.Want{crds: {}})
 	}
 	if err != nil && ctx.Err() == nil {
 		e.options.Log.Error(err, "cannot watch CustomResourceDefinitions yet; trying again")

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -67,13 +70,15 @@ type Engine struct {
 
 	mu      sync.Mutex
 	running map[string]*kindController
-	// failed is why packages are not served.
+	// failed is why packages are not served, and denied are those for which a right is missing.
 	failed map[string]error
+	denied map[string]bool
 }
 
 // New makes an engine. It does nothing before Start.
 func New(o Options) (*Engine, error) {
-	api, err := apiserver.New(o.Config, o.HTTPClient, o.Mapper)
+	mapper := apiserver.NewMapper(o.Config, o.HTTPClient, o.Mapper)
+	api, err := apiserver.New(o.Config, o.HTTPClient, mapper)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +96,8 @@ func New(o Options) (*Engine, error) {
 		o.Workers = 4
 	}
 	return &Engine{
-		options: o, api: api, metrics: newMetrics(), rendering: make(chan struct{}, runtime.GOMAXPROCS(0)), started: make(chan struct{}), running: map[string]*kindController{}, failed: map[string]error{},
-		clients: watch.Clients{Metadata: md, Dynamic: dyn, Mapper: o.Mapper},
+		options: o, api: api, metrics: newMetrics(), rendering: make(chan struct{}, runtime.GOMAXPROCS(0)), started: make(chan struct{}), running: map[string]*kindController{}, failed: map[string]error{}, denied: map[string]bool{},
+		clients: watch.Clients{Metadata: md, Dynamic: dyn, Mapper: mapper},
 	}, nil
 }
 
@@ -138,7 +143,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 }
 
-// Ready is why the engine cannot work yet; nil if it can. An engine that waits for another manager to end is not asked.
+// Ready is why the engine cannot work yet; nil if it can. A package for which a right is missing does not keep it from working for the
+// others: that is for nobody to wait for. An engine that waits for another manager to end is not asked.
 func (e *Engine) Ready() error {
 	select {
 	case <-e.started:
@@ -147,21 +153,51 @@ func (e *Engine) Ready() error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for name, k := range e.running {
+	works := false
+	var denied error
+	for _, name := range slices.Sorted(maps.Keys(e.running)) {
 		err := e.failed[name]
 		if meta.IsNoMatchError(err) {
 			continue // The API server does not have the kind: there is nothing to work on.
 		}
 		if err == nil {
-			k.changing.RLock()
-			err = k.unsynced()
-			k.changing.RUnlock()
+			err = e.running[name].sees()
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			works = true
+		case apierrors.IsForbidden(err):
+			denied = fmt.Errorf("package %s: %w", name, err)
+		default:
 			return fmt.Errorf("package %s: %w", name, err)
 		}
 	}
-	return nil
+	if works {
+		return nil
+	}
+	return denied
+}
+
+// sees is why the controller does not know all that is in the cluster; nil if it does.
+func (k *kindController) sees() error {
+	k.changing.RLock()
+	defer k.changing.RUnlock()
+	return k.unsynced()
+}
+
+// tellDenied says once that a right is missing for a package, and once that it is there.
+func (e *Engine) tellDenied(name string, k *kindController) {
+	err := k.sees()
+	denied := apierrors.IsForbidden(err)
+	if denied == e.denied[name] {
+		return
+	}
+	e.denied[name] = denied
+	if denied {
+		e.options.Log.Error(err, "a right is missing for a template package, and nothing is done for its resources; the others are worked on", "controller", k.kind.Kind)
+		return
+	}
+	e.options.Log.Info("the rights for a template package are there", "controller", k.kind.Kind)
 }
 
 // turnToRender waits for a turn to render. Its result ends the turn.
@@ -183,9 +219,20 @@ func (e *Engine) update(ctx context.Context) {
 			e.running[p.Name] = k
 		}
 		err := k.update(ctx, p)
+		before := e.failed[p.Name]
 		e.failed[p.Name] = err
-		if err != nil && !errors.Is(err, context.Canceled) {
-			e.options.Log.Error(err, "cannot serve a template package yet; trying again", "controller", p.Name)
+		switch {
+		case err == nil:
+			e.tellDenied(p.Name, k)
+		case errors.Is(err, context.Canceled):
+		case meta.IsNoMatchError(err):
+			// A cluster need not have every kind; that it has one now is noticed. Until then there is nothing to render.
+			p.Set.Rest()
+			if !meta.IsNoMatchError(before) {
+				e.options.Log.Info("the cluster does not have the kind of a template package; waiting for it", "controller", p.Set.Kind.Kind)
+			}
+		default:
+			e.options.Log.Error(err, "cannot serve a template package yet; trying again", "controller", p.Set.Kind.Kind)
 		}
 	}
 	for name, k := range e.running {
@@ -193,6 +240,7 @@ func (e *Engine) update(ctx context.Context) {
 			k.stop()
 			delete(e.running, name)
 			delete(e.failed, name)
+			delete(e.denied, name)
 		}
 	}
 }

@@ -66,6 +66,17 @@ func (p *pass) flips(desired map[string]any, pr *problem) []flip {
 	return out
 }
 
+// eventsOfParting are what the templates have to say when the custom resource has gone, such as what stays behind.
+func (p *pass) eventsOfParting() {
+	for _, reason := range slices.Sorted(maps.Keys(p.result.Parting)) {
+		said, kind := p.result.Parting[reason], corev1.EventTypeNormal
+		if said.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		p.event(kind, reason, "Delete", said.Message)
+	}
+}
+
 // isNews says that a problem is not the one that Ready tells of already. One that may pass comes with another text each time.
 func isNews(pr *problem, ready map[string]any) bool {
 	if ready["status"] != "False" || ready["reason"] != pr.reason {

@@ -81,7 +81,11 @@ func (p *pass) release(ctx context.Context) (bool, error) {
 	if !p.item.Deleting || !p.result.Done {
 		return false, nil
 	}
-	return p.letGo(ctx)
+	gone, err := p.letGo(ctx)
+	if gone {
+		p.eventsOfParting()
+	}
+	return gone, err
 }
 
 // abandon lets a custom resource go that is being deleted, though its specification is refused: nobody should have to mend what

@@ -45,8 +45,11 @@ type kindController struct {
 	// everMade are the kinds that were ever made, also by earlier templates and managers.
 	everMade map[schema.GroupVersionKind]bool
 
+	// declared are the metrics that the templates declare.
+	declared series
+
 	// example is where the last custom resource that was rendered looks.
-	example atomic.Pointer[example]
+	example atomic.Pointer[pattern]
 
 	mu     sync.Mutex
 	states map[types.NamespacedName]*state
@@ -56,7 +59,7 @@ type kindController struct {
 
 func newKindController(e *Engine, p Package) *kindController {
 	k := &kindController{
-		Engine: e, log: e.options.Log.WithValues("controller", p.Name), kind: gvk(p.Set.Kind.APIVersion(), p.Set.Kind.Kind),
+		Engine: e, log: e.options.Log.WithValues("controller", p.Set.Kind.Kind), kind: gvk(p.Set.Kind.APIVersion(), p.Set.Kind.Kind),
 		states: map[types.NamespacedName]*state{}, byUID: map[types.UID]types.NamespacedName{},
 	}
 	k.watches = watch.NewSet(watch.Options{Clients: e.clients, Namespaces: e.options.Namespaces, Manager: p.Owner, Changed: k.changed})
@@ -153,8 +156,10 @@ func (k *kindController) watch(ctx context.Context) error {
 	}
 	wants := k.wants(p.Set)
 	k.changing.Lock()
-	missing, err := k.watches.Update(ctx, wants)
-	k.wantAgain()
+	begun, missing, err := k.watches.Update(ctx, wants)
+	if begun {
+		k.wantAgain()
+	}
 	k.changing.Unlock()
 	if err != nil {
 		return err
@@ -185,7 +190,7 @@ func (k *kindController) wantAgain() {
 	states := maps.Clone(k.states)
 	k.mu.Unlock()
 	for ref, s := range states {
-		k.want(ref, nil, s.at)
+		k.want(ref, pattern{}, s.at)
 		k.wantOthers(ref, nil, s.others)
 	}
 }

@@ -64,7 +64,11 @@ const (
 
 // measure counts a pass that has ended.
 func (p *pass) measure(start time.Time) {
-	p.metrics.passes.WithLabelValues(p.pkg.Name, string(p.outcome)).Observe(time.Since(start).Seconds())
+	took := time.Since(start)
+	p.metrics.passes.WithLabelValues(p.pkg.Name, string(p.outcome)).Observe(took.Seconds())
+	if s := p.pkg.Set.Passes; s.Name != "" {
+		p.declared.observe(s, took)
+	}
 }
 
 // countRender counts a render.
@@ -134,6 +138,8 @@ func (k *kindController) collect(name string, ch chan<- prometheus.Metric) {
 			}
 		}
 	}
+	k.collectGauges(ch)
+	k.declared.collect(ch)
 	for g, n := range resources {
 		ch <- prometheus.MustNewConstMetric(resourcesMetric, prometheus.GaugeValue, float64(n), name, g.namespace, g.status, g.reason)
 	}

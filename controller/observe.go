@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,6 +14,41 @@ import (
 
 // addresses say where the lookups of a custom resource look, by the lookup's key. A lookup whose "when" is false has none.
 type addresses map[string][]watch.Address
+
+// pattern is addresses with marks in the place of the custom resource's namespace and name. Those of like custom resources are one text
+// in memory: there may be many of them. The zero pattern is that of one that was never rendered.
+type pattern unique.Handle[string]
+
+// noWhere is a pattern without an address.
+var noWhere = addresses{}.pattern(types.NamespacedName{})
+
+func (a addresses) pattern(whose types.NamespacedName) pattern {
+	marked := make(addresses, len(a))
+	for key, list := range a {
+		for _, at := range list {
+			marked[key] = append(marked[key], at.Mark(whose))
+		}
+	}
+	// Maps and lists of text can be written, and read again.
+	data, _ := json.Marshal(marked)
+	return pattern(unique.Make(string(data)))
+}
+
+// of are the addresses of one custom resource.
+func (p pattern) of(whose types.NamespacedName) addresses {
+	if p == (pattern{}) {
+		return nil
+	}
+	var out addresses
+	_ = json.Unmarshal([]byte(unique.Handle[string](p).Value()), &out)
+	for _, list := range out {
+		for i, at := range list {
+			list[i] = at.For(whose)
+		}
+		slices.Sort(list)
+	}
+	return out
+}
 
 // addressesOf translates lookups.
 func (k *kindController) addressesOf(namespace string, lookups map[string]render.Lookup) addresses {
@@ -42,10 +79,10 @@ func (a addresses) equal(o addresses) bool {
 }
 
 // want makes the custom resource known to what is at its addresses, and unknown to what was at the last ones.
-func (k *kindController) want(who types.NamespacedName, last, now addresses) {
+func (k *kindController) want(who types.NamespacedName, last, now pattern) {
 	watches := k.pkg.Load().Set.Watches
-	each := func(a addresses, do func(*watch.Kind, watch.Address)) {
-		for key, list := range a {
+	each := func(p pattern, do func(*watch.Kind, watch.Address)) {
+		for key, list := range p.of(who) {
 			l := watches[key]
 			if kind := k.watches.Kind(gvk(l.APIVersion, l.Kind)); kind != nil {
 				for _, at := range list {
@@ -91,22 +128,17 @@ func (k *kindController) eachFound(set *render.Set, a addresses, do func(string,
 }
 
 // lookAt makes a pass look elsewhere from now on.
-func (p *pass) lookAt(at addresses) {
+func (p *pass) lookAt(at pattern) {
 	if !p.looking {
 		p.want(p.ref, p.state.at, at)
 	}
 	p.state.at = at
 }
 
-// example is where a custom resource looks.
-type example struct {
-	ref types.NamespacedName
-	at  addresses
-}
-
 // exemplify makes the custom resource the one that the next new one is taken to be like.
 func (p *pass) exemplify() {
-	p.example.Store(&example{ref: p.ref, at: p.state.at})
+	at := p.state.at
+	p.example.Store(&at)
 }
 
 // guess makes a custom resource that was never rendered look where the last one that was would look, had it this name: where to look is
@@ -114,16 +146,9 @@ func (p *pass) exemplify() {
 // none.
 func (p *pass) guess() bool {
 	e := p.example.Load()
-	if p.state.at != nil || e == nil {
+	if p.state.at != (pattern{}) || e == nil {
 		return false
 	}
-	at := addresses{}
-	for key, list := range e.at {
-		for _, a := range list {
-			at[key] = append(at[key], a.For(e.ref, p.ref))
-		}
-		slices.Sort(at[key])
-	}
-	p.lookAt(at)
+	p.lookAt(*e)
 	return true
 }

@@ -42,13 +42,22 @@ func (p *pass) findOthers() error {
 		p.wantOthers(p.ref, p.state.others, now)
 		p.state.others = now
 		// What is observed may be the same objects.
-		p.want(p.ref, nil, p.state.at)
+		p.want(p.ref, pattern{}, p.state.at)
 	}
-	maps.DeleteFunc(p.state.certificates, func(key string, _ certificate) bool {
+	p.state.certificates.delete(func(key string) bool {
 		_, asked := p.result.Generate[key]
 		return !asked
 	})
 	return nil
+}
+
+// waitFor makes a custom resource known to an object that is in its way, until the next render.
+func (p *pass) waitFor(ref apiserver.Ref) {
+	if p.looking || slices.Contains(p.state.others, ref) {
+		return
+	}
+	p.state.others = append(slices.Clone(p.state.others), ref)
+	p.wantOthers(p.ref, nil, p.state.others)
 }
 
 // wantOthers makes a custom resource known to objects, and unknown to the last ones.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -126,6 +127,20 @@ func (c *cluster) removeParcels() {
 // parcelPackage loads the kind's templates from a directory, with more CUE if a test gives some.
 func parcelPackage(t *testing.T, extra ...string) controller.Package {
 	t.Helper()
+	return loadParcels(t, parcelFiles(t, extra...))
+}
+
+func loadParcels(t *testing.T, module fs.FS) controller.Package {
+	t.Helper()
+	p, err := controller.Load(module, nil, "", "parcel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func parcelFiles(t *testing.T, extra ...string) fs.FS {
+	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{"cue.mod/module.cue": "module: \"github.com/cuvee-vm/cuvee@v0\"\nlanguage: version: \"v0.17.0\"\n"}
 	for name, text := range parcels {
@@ -142,11 +157,7 @@ func parcelPackage(t *testing.T, extra ...string) controller.Package {
 			t.Fatal(err)
 		}
 	}
-	p, err := controller.Load(os.DirFS(dir), nil, "", "parcel")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return os.DirFS(dir)
 }
 
 // newParcels starts an engine for parcels.

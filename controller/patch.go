@@ -40,7 +40,8 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 		if err := p.claim(ctx, t); err != nil || t.item == nil {
 			return err
 		}
-		same = p.state.sent[t.subresource()] == t.hash
+		sent, _ := p.state.sent.get(t.subresource())
+		same = sent == t.hash
 	}
 	if same {
 		missing, err := managedfields.Missing(orEmpty(t.fields()), t.body)
@@ -65,10 +66,7 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 		return err
 	}
 	if t.Policy.Subresource != "" {
-		if p.state.sent == nil {
-			p.state.sent = map[subresource]string{}
-		}
-		p.state.sent[t.subresource()] = t.hash
+		p.state.sent.set(t.subresource(), t.hash)
 	}
 	return p.learn(t, object)
 }
@@ -205,7 +203,7 @@ func (p *pass) letGoOf(ctx context.Context, kind *watch.Kind, i *watch.Item, ren
 		if err := p.applyNothing(ctx, kind, ref, i, s); err != nil {
 			return err
 		}
-		delete(p.state.sent, subresource{ref, s})
+		p.state.sent.delete(func(of subresource) bool { return of == subresource{ref, s} })
 	}
 	// What was made here is kept or removed, whatever marks somebody puts on it.
 	if i.PatchedFor != p.item.UID || i.Owner != "" || len(i.Fields()) == 0 || rendered[subresource{ref, ""}] {

@@ -75,7 +75,7 @@ func (v *View) Preview(pkg Package, item *watch.Item, resource map[string]any) (
 		return nil, err
 	}
 	out := &Preview{Result: p.result}
-	observed, err := p.gather(pkg.Set, p.state.at)
+	observed, err := p.gather(pkg.Set, p.state.at.of(p.ref))
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +107,15 @@ func (v *View) render(p *pass) error {
 		return err
 	}
 	key += p.pkg.Revision
-	p.state.at = v.guess(key, p.ref.Name)
-	guessed := len(p.state.at) > 0
+	p.state.at = v.guess(key)
+	guessed := p.state.at != noWhere
 	err = p.render()
 	if err != nil && guessed {
-		p.state.at = addresses{}
+		p.state.at = noWhere
 		err = p.render()
 	}
 	if err == nil {
-		v.learn(key, p.ref.Name, p.state.at)
+		v.learn(key, p.state.at)
 	}
 	return err
 }
@@ -161,7 +161,7 @@ func (p *pass) step(t *target) (Step, error) {
 	case "delete":
 		switch {
 		case t.item == nil || t.item.Deleting:
-		case t.item.Owner != p.item.UID && !p.controls(t.item.Controller):
+		case t.item.Owner != p.item.UID && !p.controls(t.item.Controller()):
 			s.Action, s.Problem = ActionBlocked, "it is to be deleted, but was not made for this resource"
 		default:
 			s.Action = ActionDelete

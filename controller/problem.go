@@ -41,6 +41,16 @@ func (p *problem) Error() string { return p.reason + ": " + p.message }
 
 func (p *problem) Unwrap() error { return p.err }
 
+// named is the problem under the reason that the templates have for it, if they have one.
+func (p *problem) named(reason string) *problem {
+	if reason == "" {
+		return p
+	}
+	out := *p
+	out.reason = reason
+	return &out
+}
+
 // problemOf is the problem in an error; nil if there is no error.
 func problemOf(err error) *problem {
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -22,13 +23,13 @@ import (
 
 // state is what is kept of a custom resource between passes: digests and addresses, not results.
 type state struct {
-	at addresses
+	at pattern
 	// sent is what was last sent to subresources of objects.
-	sent map[subresource]string
+	sent few[subresource, string]
 	// others are objects that no label leads back from: those to patch, and the Secrets of certificates.
 	others []apiserver.Ref
 	// certificates is what is known of certificates, by key.
-	certificates map[string]certificate
+	certificates few[string, certificate]
 	// contests are about objects that had to be set back.
 	contests map[apiserver.Ref]*contest
 	// complete says that the last pass has done all there was to do, with this input, these objects, this status.
@@ -39,9 +40,14 @@ type state struct {
 	revision string
 	// wake is when to render again although nothing has changed; zero if never.
 	wake time.Time
+	// wrote is when the status was written last.
+	wrote time.Time
 	// rendered says that the last pass could render.
 	rendered bool
 	metrics  map[string]float64
+	// series are the entries of metrics of the kind as the last render had them, and measured the beginnings of what was observed.
+	series   map[string]render.Series
+	measured map[string]string
 	// ready is what the condition Ready says.
 	ready readiness
 }
@@ -89,6 +95,7 @@ func (k *kindController) Reconcile(ctx context.Context, request reconcile.Reques
 		return reconcile.Result{}, err
 	}
 	if problem != nil {
+		p.state.complete = false
 		return p.report(ctx, problem)
 	}
 	unchanged, err := p.unchanged()
@@ -108,6 +115,9 @@ func (k *kindController) Reconcile(ctx context.Context, request reconcile.Reques
 	}
 	if err := p.reserve(ctx); err != nil {
 		return p.report(ctx, err)
+	}
+	if p.result.Hold {
+		return p.report(ctx, nil)
 	}
 	if err := p.apply(ctx); err != nil {
 		return p.report(ctx, err)
@@ -140,7 +150,7 @@ func (k *kindController) load(ref types.NamespacedName) *pass {
 	k.mu.Unlock()
 	if item == nil {
 		if st != nil {
-			k.want(ref, st.at, nil)
+			k.want(ref, st.at, pattern{})
 			k.wantOthers(ref, st.others, nil)
 		}
 		return nil
@@ -155,14 +165,15 @@ func (p *pass) read() (err error) {
 	return err
 }
 
-// unsynced is why what is in the cluster is not all known yet; nil if it is.
+// unsynced is why what is in the cluster is not all known yet, or may not be known any more; nil if it is.
 func (k *kindController) unsynced() error {
 	for _, kind := range k.watches.Kinds() {
-		if kind.Synced() {
+		err := kind.Problem()
+		if kind.Synced() && !apierrors.IsForbidden(err) {
 			continue
 		}
-		if err := kind.Problem(); err != nil {
-			return &problem{reason: reasonWaitingForWatch, message: fmt.Sprintf("cannot watch objects of the kind %s: %v", kind.Kind, err), wait: true}
+		if err != nil {
+			return &problem{reason: reasonWaitingForWatch, message: fmt.Sprintf("cannot watch objects of the kind %s: %v", kind.Kind, err), wait: true, err: err}
 		}
 		return errNotSynced
 	}
@@ -187,7 +198,7 @@ func (p *pass) untouched() bool {
 // serials are those of all objects that concern the custom resource, and its own.
 func (p *pass) serials() []uint64 {
 	out := []uint64{p.item.Serial()}
-	p.eachFound(p.pkg.Set, p.state.at, func(_ string, _ render.Lookup, i *watch.Item) {
+	p.eachFound(p.pkg.Set, p.state.at.of(p.ref), func(_ string, _ render.Lookup, i *watch.Item) {
 		out = append(out, i.Serial())
 	})
 	p.eachMade(func(_ apiserver.Ref, i *watch.Item) { out = append(out, i.Serial()) })
@@ -203,7 +214,7 @@ func (p *pass) unchanged() (bool, error) {
 	}
 	// What changes while it is compared is for the next pass.
 	serials := p.serials()
-	observed, err := p.gather(p.pkg.Set, s.at)
+	observed, err := p.gather(p.pkg.Set, s.at.of(p.ref))
 	if err != nil {
 		return false, err
 	}
@@ -337,7 +348,7 @@ func (p *pass) render() error {
 	p.state.rendered = false
 	guessed := p.guess()
 	for range maxRenders {
-		observed, err := p.gather(p.pkg.Set, p.state.at)
+		observed, err := p.gather(p.pkg.Set, p.state.at.of(p.ref))
 		if err != nil {
 			return err
 		}
@@ -351,7 +362,7 @@ func (p *pass) render() error {
 		ready()
 		if err != nil && guessed {
 			// The guess may have been wrong, and what was there another's.
-			p.lookAt(nil)
+			p.lookAt(pattern{})
 			guessed = false
 			continue
 		}
@@ -359,8 +370,8 @@ func (p *pass) render() error {
 			return renderProblem(err)
 		}
 		guessed = false
-		if at := p.addressesOf(p.ref.Namespace, r.Observe); !at.equal(p.state.at) {
-			p.lookAt(at)
+		if at := p.addressesOf(p.ref.Namespace, r.Observe); !at.equal(p.state.at.of(p.ref)) {
+			p.lookAt(at.pattern(p.ref))
 			found, err := p.gather(p.pkg.Set, at)
 			if err != nil {
 				return err
@@ -384,6 +395,9 @@ func (p *pass) render() error {
 			p.wakeAt(time.Now().Add(r.Wake))
 		}
 		p.setMetrics(r.Metrics)
+		if !p.looking {
+			p.setSeries(r.Series)
+		}
 		return p.findOthers()
 	}
 	return &problem{reason: reasonTemplateError, message: fmt.Sprintf("the templates want to see something else after each of %d renders", maxRenders), wait: true}

@@ -95,7 +95,7 @@ func (p *pass) reserve(ctx context.Context) error {
 	return p.applyStatus(ctx, desired)
 }
 
-// writeStatus writes our part of the status if it differs.
+// writeStatus writes our part of the status if it differs. What may wait is left to a later pass.
 func (p *pass) writeStatus(ctx context.Context, passErr error) error {
 	own, err := p.ownStatus()
 	if err != nil {
@@ -105,11 +105,17 @@ func (p *pass) writeStatus(ctx context.Context, passErr error) error {
 	if err != nil {
 		return err
 	}
-	if !same(own, desired) {
+	p.keepAlong(own, desired)
+	differs := !same(own, desired)
+	if left := p.early(own, desired, passErr); differs && left > 0 {
+		p.wakeAt(time.Now().Add(left))
+	} else if differs {
+		p.setAlong(desired)
 		flips := p.flips(desired, problemOf(passErr))
 		if err := p.applyStatus(ctx, desired); err != nil {
 			return err
 		}
+		p.state.wrote = time.Now()
 		p.eventsOfFlips(flips)
 	}
 	p.setReady(desired)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,6 +46,7 @@ func TestTrouble(t *testing.T) {
 	c.create(vmManifest, "web")
 	c.waitFor("web", "Ready", "False", "WaitingForPod")
 	c.create(podManifest, "web")
+	lost := strings.Replace(running, `"Ready","status":"True"`, `"Ready","status":"False"`, 1)
 	waiting := func(reason string) string {
 		return fmt.Sprintf(`{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True"}],"containerStatuses":[{"name":"web","image":"x","imageID":"","restartCount":0,"ready":false,"state":{"waiting":{"reason":"%s","message":"because"}}}]}`, reason)
 	}
@@ -54,7 +56,7 @@ func TestTrouble(t *testing.T) {
 		{"CrashLoop", waiting("CrashLoopBackOff"), "CrashLoop", "because"},
 		{"ImageNotOnNode", waiting("ErrImageNeverPull"), "ImagePull", "ErrImageNeverPull"},
 		{"GuestStarting", running, "GuestStarting", ""},
-		{"NodeLost", strings.Replace(running, `"Ready","status":"True"`, `"Ready","status":"False"`, 1), "NodeLost", "node"},
+		{"NodeLost", lost, "NodeLost", "node"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &cluster{T: t, namespace: c.namespace, agent: c.agent}
@@ -83,6 +85,14 @@ func TestTrouble(t *testing.T) {
 	if got := at(c.vm("web"), "status", "cpus"); got != int64(1) {
 		t.Errorf("the runner's status.cpus is %v, want 1", got)
 	}
+
+	// A pod that is deleted with its node away stays until somebody does something about the node.
+	pod := c.get("v1", "Pod", "web-0")
+	c.must(api.Patch(c.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["example.com/kubelet"]}}`))))
+	c.must(api.Delete(c.Context(), pod))
+	c.waitFor("web", "Ready", "False", "PodTerminating")
+	c.podStatus(lost)
+	c.waitFor("web", "Ready", "False", "NodeLost")
 }
 
 // up is a status of a runner with a guest, in which somebody works.
@@ -210,8 +220,15 @@ func TestRestartRequired(t *testing.T) {
 	if message := c.waitFor("web", "RestartRequired", "True", "ConfigurationChanged"); !strings.HasSuffix(message, ": spec.image") {
 		t.Errorf("the message is %q, want it to name spec.image and no more", message)
 	}
+	// Nor is the choice of the nodes, which only another pod follows.
+	c.patchVM(`{"spec":{"image":null}}`)
+	c.waitFor("web", "RestartRequired", "False", "UpToDate")
+	c.patchVM(`{"spec":{"nodeSelector":{"zone":"b"}}}`)
+	if message := c.waitFor("web", "RestartRequired", "True", "ConfigurationChanged"); !strings.HasSuffix(message, ": spec.nodeSelector") {
+		t.Errorf("the message is %q, want it to name spec.nodeSelector and no more", message)
+	}
 	// What can be changed while the VM runs asks for nothing.
-	c.patchVM(`{"spec":{"image":null,"vm":{"powerdownTimeout":33}}}`)
+	c.patchVM(`{"spec":{"nodeSelector":null,"vm":{"powerdownTimeout":33}}}`)
 	c.waitFor("web", "RestartRequired", "False", "UpToDate")
 	c.quiet()
 	c.waitFor("web", "RestartRequired", "False", "UpToDate")
@@ -224,5 +241,37 @@ func TestRestartRequired(t *testing.T) {
 	c.start(one(p))
 	if message := c.waitFor("web", "RestartRequired", "True", "ConfigurationChanged"); !strings.Contains(message, "templates") {
 		t.Errorf("the message is %q, want it to name the templates", message)
+	}
+}
+
+// A pod that starts has something new several times a second. What is no other status of a condition is written once a second at most, and
+// never lost; what is, at once.
+func TestStatusIsCalm(t *testing.T) {
+	c := newCluster(t)
+	c.create(vmManifest, "web")
+	c.applied("web")
+	c.create(podManifest, "web")
+	mark, begun := c.mark(), time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for i := range 30 {
+		c.podStatus(fmt.Sprintf(`{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True"}],"containerStatuses":[
+			{"name":"web","image":"x","imageID":"","restartCount":0,"ready":false,"state":{"waiting":{"reason":"ImagePullBackOff","message":"attempt %d."}}}]}`, i))
+		<-tick.C
+	}
+	c.eventually(func() string {
+		if _, _, message := condition(c.vm("web"), "Ready"); !strings.Contains(message, "attempt 29.") {
+			return "the last message is not told: " + message
+		}
+		return ""
+	})
+	writes := 0
+	for _, r := range c.writes(mark) {
+		if r.Subresource == "status" {
+			writes++
+		}
+	}
+	if most := 2 + int(time.Since(begun)/time.Second); writes > most {
+		t.Errorf("the status was written %d times, want at most %d", writes, most)
 	}
 }

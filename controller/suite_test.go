@@ -207,21 +207,7 @@ func (c *cluster) vm(name string) *unstructured.Unstructured {
 // eventually waits until a check has nothing to say.
 func (c *cluster) eventually(check func() string) {
 	c.Helper()
-	end := time.Now().Add(deadline)
-	for {
-		problem := check()
-		if problem == "" {
-			return
-		}
-		if time.Now().After(end) {
-			c.Fatal(problem)
-		}
-		select {
-		case <-c.Context().Done():
-			c.Fatal(problem)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	testserver.Eventually(c, deadline, check)
 }
 
 // at is a field of an object by its path; nil if there is none.

@@ -25,7 +25,7 @@ type View struct {
 
 	mu sync.Mutex
 	// guesses are where the templates look for a custom resource, by a digest of its specification; its name is taken out.
-	guesses map[string]addresses
+	guesses map[string]pattern
 }
 
 // NewView looks at the cluster once, for packages of one kind: the one in use, and one that may come. Of the options it needs Config,
@@ -62,13 +62,13 @@ func NewView(ctx context.Context, o Options, packages ...Package) (*View, error)
 	// What comes after the lists is not looked at: a view is of one moment.
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	if _, err := k.watches.Update(watching, wants); err != nil {
+	if _, _, err := k.watches.Update(watching, wants); err != nil {
 		return nil, err
 	}
 	if err := k.sync(ctx); err != nil {
 		return nil, err
 	}
-	return &View{k: k, guesses: map[string]addresses{}}, nil
+	return &View{k: k, guesses: map[string]pattern{}}, nil
 }
 
 // sync waits until all that is watched is known. What cannot be read ends it.
@@ -183,33 +183,22 @@ func (v *View) list(ctx context.Context, kind schema.GroupVersionKind, namespace
 
 // guess is where the templates probably look for a custom resource: where they did for one of the same specification. A wrong guess
 // costs one more render.
-func (v *View) guess(key, name string) addresses {
+func (v *View) guess(key string) pattern {
 	v.mu.Lock()
-	at := v.guesses[key]
-	v.mu.Unlock()
-	return at.replace(nameMark, name)
+	defer v.mu.Unlock()
+	if at, ok := v.guesses[key]; ok {
+		return at
+	}
+	return noWhere
 }
 
-func (v *View) learn(key, name string, at addresses) {
+func (v *View) learn(key string, at pattern) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, ok := v.guesses[key]; !ok {
-		v.guesses[key] = at.replace(name, nameMark)
+		v.guesses[key] = at
 	}
 }
 
 // nameMark stands for a name. No name has this character.
 const nameMark = "\x00"
-
-func (a addresses) replace(what, with string) addresses {
-	out := addresses{}
-	for key, list := range a {
-		var replaced []watch.Address
-		for _, at := range list {
-			replaced = append(replaced, watch.Address(strings.ReplaceAll(string(at), what, with)))
-		}
-		slices.Sort(replaced)
-		out[key] = replaced
-	}
-	return out
-}

@@ -4,18 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/cuvee-vm/cuvee/controller/managerconfig"
 )
-
-// maximumConfig keeps the manager from reading a file that was named by mistake. A ConfigMap holds no more.
-const maximumConfig = 1 << 20
 
 // configFile follows the configuration. It is the templates' [templateset.Settings].
 type configFile struct {
@@ -40,7 +35,7 @@ func (c *configFile) Name() string { return filepath.Base(c.path) }
 
 // Read is the file's settings as CUE. There need not be a file.
 func (c *configFile) Read() (string, error) {
-	text, err := readFile(c.path)
+	text, err := managerconfig.ReadFile(c.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !c.absent {
 			c.log.Info("there is no configuration file", "file", c.path)
@@ -72,26 +67,9 @@ func (c *configFile) tell(config *managerconfig.Config) {
 
 // readConfig reads a configuration. The Config is nil if there is nothing to read; else it has what could be understood.
 func readConfig(path string) (*managerconfig.Config, error) {
-	text, err := readFile(path)
+	text, err := managerconfig.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	return managerconfig.Parse(path, text)
-}
-
-// readFile reads a file of not more than maximumConfig bytes.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maximumConfig+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maximumConfig {
-		return nil, fmt.Errorf("%s has more than %d KiB: is this a configuration?", path, maximumConfig>>10)
-	}
-	return text, nil
 }

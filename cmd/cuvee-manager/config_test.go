@@ -125,14 +125,14 @@ func TestConfigurationAlone(t *testing.T) {
 	w.eventually(func() string { return w.has("", "services", "web") })
 	// The last line of a pass says what it has done.
 	w.eventually(func() string {
-		return lacks(m.Log(), `"message":"reconciled","controller":"vm","namespace":"`+w.namespace+`","name":"web","state":"Stopped","did":["Created `)
+		return lacks(m.Log(), `"message":"reconciled","controller":"VirtualMachine","namespace":"`+w.namespace+`","name":"web","state":"Stopped","did":["Created `)
 	})
 	w.eventually(func() string { return lacks(m.Log(), `Service `+w.namespace+`/web`) })
-	if strings.Contains(m.Log(), `"level":"DEBUG"`) {
-		t.Error("there are lines of the level DEBUG")
+	if strings.Contains(m.Log(), `"level":"debug"`) {
+		t.Error("there are lines of the level debug")
 	}
 	w.must(os.WriteFile(levels, []byte("handlers=java.util.logging.ConsoleHandler\n.level=WARNING\norg.jdrupes.vmoperator.manager.level=FINE\n"), 0o600))
-	w.eventually(func() string { return lacks(m.Log(), `"message":"the level of the log has changed","level":"DEBUG"`) })
+	w.eventually(func() string { return lacks(m.Log(), `"message":"the level of the log has changed","level":"debug"`) })
 	for line := range strings.Lines(m.Log()) {
 		var entry map[string]any
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cuvee-vm/cuvee/controller/managerconfig"
 )
 
 // newLog is a handler that writes JSON lines.
@@ -26,6 +28,8 @@ func newLog(to io.Writer, level slog.Leveler) slog.Handler {
 			a.Key = "timestamp"
 		case slog.MessageKey:
 			a.Key = "message"
+		case slog.LevelKey:
+			a.Value = slog.StringValue(strings.ToLower(a.Value.String()))
 		}
 		return a
 	}})
@@ -105,7 +109,7 @@ func (f *levelFile) Start(ctx context.Context) error {
 // look takes over what the file says. What is wrong is said once, and changes nothing.
 func (f *levelFile) look() {
 	level, ok := f.fallback, false
-	text, err := readFile(f.path)
+	text, err := managerconfig.ReadFile(f.path)
 	if err == nil {
 		level, ok, err = parseLevel(text)
 	}

@@ -131,18 +131,11 @@ func (w *world) admin(name string) *rest.Config {
 
 func (w *world) eventually(check func() string) {
 	w.Helper()
-	end := time.Now().Add(patience)
-	for {
+	testserver.Eventually(w, patience, func() string {
 		problem := check()
-		if problem == "" {
-			return
-		}
-		if time.Now().After(end) {
-			w.Fatal(problem)
-		}
-		if w.meanwhile != nil {
+		if problem != "" && w.meanwhile != nil {
 			w.meanwhile()
 		}
-		<-time.After(100 * time.Millisecond)
-	}
+		return problem
+	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -34,10 +35,16 @@ func (memoryKeeper) Start(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if since.idle(allocated()) {
-				debug.FreeOSMemory()
+				giveBack()
 			}
 		}
 	}
+}
+
+// giveBack frees what is not in use. What lies in pools, such as the tables of compressors, is freed by the second collection only.
+func giveBack() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 // allocated is how many bytes the program has allocated so far.

@@ -1,6 +1,11 @@
 package main
 
-import "testing"
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"weak"
+)
 
 // Memory is given back once after work, and not while there is more to do.
 func TestMemoryUse(t *testing.T) {
@@ -27,4 +32,17 @@ func TestMemoryUse(t *testing.T) {
 			t.Errorf("%s: idle is %v, want %v", s.name, got, s.want)
 		}
 	}
+}
+
+// Pools are empty after memory was given back.
+func TestGiveBack(t *testing.T) {
+	var pool sync.Pool
+	table := new([1 << 16]byte)
+	pool.Put(table)
+	kept := weak.Make(table)
+	giveBack()
+	if kept.Value() != nil {
+		t.Error("what lay in a pool is still there")
+	}
+	runtime.KeepAlive(&pool)
 }

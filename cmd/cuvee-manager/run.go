@@ -74,6 +74,9 @@ func (o *options) run(ctx context.Context, logger logr.Logger, level *slog.Level
 		return err
 	}
 	config.UserAgent = "cuvee-manager"
+	// The API server knows better how much it takes. Each Event that would wait for its turn here has a goroutine: with many VMs made at a
+	// time these would take more memory than the VMs.
+	config.QPS = -1
 	mgr, err := manager.New(config, manager.Options{
 		Logger:                        logger,
 		Metrics:                       certificate,

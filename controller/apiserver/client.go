@@ -42,11 +42,11 @@ func (r Ref) String() string {
 // Client sends requests to one API server. It may be used by several goroutines at a time.
 type Client struct {
 	rest   *rest.RESTClient
-	mapper meta.RESTMapper
+	mapper *Mapper
 }
 
 // New makes a client. It does not limit its own requests, as the server does that better (API Priority and Fairness).
-func New(config *rest.Config, httpClient *http.Client, mapper meta.RESTMapper) (*Client, error) {
+func New(config *rest.Config, httpClient *http.Client, mapper *Mapper) (*Client, error) {
 	c := rest.CopyConfig(config)
 	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	c.ContentType = "application/json"

@@ -107,6 +107,8 @@ type Condition struct {
 
 // Summary counts.
 type Summary struct {
+	// Kinds are how many of each kind were looked at.
+	Kinds map[string]int `json:"kinds"`
 	// Resources are all that were looked at; the others are how many of them have which state.
 	Resources    int `json:"resources"`
 	Unchanged    int `json:"unchanged"`
@@ -135,7 +137,7 @@ func Make(ctx context.Context, view *controller.View, current, candidate control
 	if err := m.compare(ctx, all); err != nil {
 		return nil, err
 	}
-	p := &Plan{Resources: []*Resource{}}
+	p := &Plan{Resources: []*Resource{}, Summary: Summary{Kinds: map[string]int{candidate.Set.Kind.Kind: len(all)}}}
 	for _, r := range all {
 		r.finish()
 		p.Summary.add(r)
@@ -144,6 +146,16 @@ func Make(ctx context.Context, view *controller.View, current, candidate control
 		}
 	}
 	return p, nil
+}
+
+// Join makes one plan of those for several kinds, in their order.
+func Join(plans ...*Plan) *Plan {
+	out := &Plan{Resources: []*Resource{}, Summary: Summary{Kinds: map[string]int{}}}
+	for _, p := range plans {
+		out.Resources = append(out.Resources, p.Resources...)
+		out.Summary.join(p.Summary)
+	}
+	return out
 }
 
 // maker makes a plan.
@@ -353,4 +365,22 @@ func (s *Summary) add(r *Resource) {
 		case controller.ActionNone:
 		}
 	}
+}
+
+func (s *Summary) join(more Summary) {
+	for kind, n := range more.Kinds {
+		s.Kinds[kind] += n
+	}
+	s.Resources += more.Resources
+	s.Unchanged += more.Unchanged
+	s.Changes += more.Changes
+	s.Invalid += more.Invalid
+	s.StaysInvalid += more.StaysInvalid
+	s.Restart += more.Restart
+	s.Live += more.Live
+	s.Create += more.Create
+	s.Update += more.Update
+	s.Delete += more.Delete
+	s.Blocked += more.Blocked
+	s.Drift += more.Drift
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +103,11 @@ func site(t *testing.T, text string) controller.Package {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set.Packages[0]
+	i := slices.IndexFunc(set.Packages, func(p controller.Package) bool { return p.Name == "vm" })
+	if i < 0 {
+		t.Fatal("there are no templates of VMs")
+	}
+	return set.Packages[i]
 }
 
 // run lets an engine work until nothing more is to be done for the VMs.
@@ -121,17 +126,13 @@ func (c *cluster) run() {
 		}
 	}()
 	defer func() { cancel(); <-done }()
-	end := time.Now().Add(deadline)
-	for {
+	testserver.Eventually(c, deadline, func() string {
 		p := c.plan(c.current)
 		if p.Summary.Changes == 0 && c.reported() {
-			return
+			return ""
 		}
-		if time.Now().After(end) {
-			c.Fatalf("the engine does not come to an end:\n%s", text(c.T, p))
-		}
-		<-time.After(100 * time.Millisecond)
-	}
+		return "the engine does not come to an end:\n" + text(c.T, p)
+	})
 }
 
 // reported says that every VM has a status.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -206,12 +207,13 @@ func (s Summary) String() string {
 	add(s.Invalid, "would become invalid")
 	add(s.StaysInvalid, "stay invalid")
 	add(s.Unchanged, "would not change")
-	out := fmt.Sprintf("%s VMs: %s", number(s.Resources), strings.Join(parts, ", "))
+	out := s.subjects()
 	switch s.Resources {
 	case 0:
-		out = "there are no VMs"
 	case 1:
-		out = "1 VM: " + strings.TrimPrefix(strings.Join(parts, ", "), "1 ")
+		out += ": " + strings.TrimPrefix(strings.Join(parts, ", "), "1 ")
+	default:
+		out += ": " + strings.Join(parts, ", ")
 	}
 	if s.Create+s.Update+s.Delete+s.Blocked > 0 {
 		parts = nil
@@ -231,6 +233,26 @@ func (s Summary) String() string {
 		out += fmt.Sprintf("; while they run: %s", number(s.Live))
 	}
 	return out
+}
+
+// subjects are what was looked at: 3 VMs and 1 Machine.
+func (s Summary) subjects() string {
+	var all, none []string
+	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
+		name := strings.ReplaceAll(kind, "VirtualMachine", "VM")
+		switch n := s.Kinds[kind]; n {
+		case 0:
+			none = append(none, name+"s")
+		case 1:
+			all = append(all, "1 "+name)
+		default:
+			all = append(all, number(n)+" "+name+"s")
+		}
+	}
+	if len(all) == 0 {
+		return "there are no " + strings.Join(none, " or ")
+	}
+	return strings.Join(all, " and ")
 }
 
 // number writes a number with commas: 9,998.

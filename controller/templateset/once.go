@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
-	"strings"
 	"testing/fstest"
 
 	"cuelang.org/go/cue/parser"
@@ -25,12 +25,14 @@ type Files struct {
 	files   snapshot
 	// dir is where they are; empty if they were kept.
 	dir string
+	// settings is how messages call what the settings are from.
+	settings string
 }
 
 // ReadDirectory reads a site's directory.
 func ReadDirectory(builtIn fs.FS, dir string) (Files, error) {
 	files, err := readDirectory(dir)
-	return Files{builtIn, files, dir}, err
+	return Files{builtIn: builtIn, files: files, dir: dir}, err
 }
 
 // ReadKept reads what a [Keeper] has kept. Nothing is a site without files: what is built in.
@@ -41,7 +43,32 @@ func ReadKept(builtIn fs.FS, kept []byte) (Files, error) {
 			return Files{}, fmt.Errorf("read the templates that were kept: %w", err)
 		}
 	}
-	return Files{builtIn, files, ""}, nil
+	return Files{builtIn: builtIn, files: files, settings: "the manager's configuration"}, nil
+}
+
+// WithSettings are the files with these settings, which [Settings] says more about, in the place of those that they had. The name is how
+// messages call the file that they are from.
+func (f Files) WithSettings(name, text string) Files {
+	f.files, f.settings = maps.Clone(f.files), name
+	f.files[settingsFile] = text
+	return f
+}
+
+// WithSettingsOf are the files with the settings of others, if those have some.
+func (f Files) WithSettingsOf(others Files) Files {
+	if !others.files.hasSettings() {
+		return f
+	}
+	return f.WithSettings(others.settings, others.files[settingsFile])
+}
+
+// Vet checks the files as a [Store] does before it takes them, but for the custom resources of a cluster.
+func (f Files) Vet() error {
+	if _, err := parseAccepted(f.files[AcceptFile]); err != nil {
+		return f.named(err)
+	}
+	_, err := compile(f.builtIn, f.files, false)
+	return f.named(err)
 }
 
 // Load compiles the packages and tries their cases, as a [Store] does before it takes them.
@@ -56,6 +83,9 @@ func (f Files) Load() (Set, error) {
 
 func (f Files) named(err error) error {
 	return renameFaults(err, func(file string) string {
+		if file == settingsCUE && f.settings != "" {
+			return f.settings
+		}
 		if _, ok := f.files[file]; ok {
 			return path.Join(f.dir, file)
 		}
@@ -71,14 +101,15 @@ func (f Files) Module() (fstest.MapFS, error) {
 		return nil, f.named(err)
 	}
 	for name, text := range c.site {
-		if strings.Contains(name, "/") || !strings.HasSuffix(name, ".cue") {
+		as, ok := cueName(name)
+		if !ok {
 			continue
 		}
-		parsed, err := parser.ParseFile(name, text, parser.PackageClauseOnly)
+		parsed, err := parser.ParseFile(as, text, parser.PackageClauseOnly)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", path.Join(f.dir, name), err)
+			return nil, fmt.Errorf("read %s: %w", path.Join(f.dir, as), err)
 		}
-		c.module[path.Join("templates", parsed.PackageName(), "site", name)] = &fstest.MapFile{Data: []byte(text), Mode: 0o444}
+		c.module[path.Join("templates", parsed.PackageName(), "site", as)] = &fstest.MapFile{Data: []byte(text), Mode: 0o444}
 	}
 	return c.module, nil
 }

@@ -43,26 +43,6 @@ type compiler struct {
 	many bool
 }
 
-// Vet checks a site's directory as a [Store] does before it takes it, but for the custom resources of a cluster.
-func Vet(builtIn fs.FS, dir string) error {
-	files, err := readDirectory(dir)
-	if err != nil {
-		return err
-	}
-	if _, err := parseAccepted(files[AcceptFile]); err != nil {
-		return renameFaults(err, func(file string) string { return path.Join(dir, file) })
-	}
-	if _, err = compile(builtIn, files, false); err == nil {
-		return nil
-	}
-	return renameFaults(err, func(file string) string {
-		if _, ok := files[file]; ok {
-			return path.Join(dir, file)
-		}
-		return file
-	})
-}
-
 // compile makes the packages of a module and a site, and tries their cases. Its errors say in which file and line what is wrong.
 func compile(builtIn fs.FS, site snapshot, many bool) (packages []Package, err error) {
 	// What a site writes shall not end the manager, whatever CUE makes of it.

@@ -29,8 +29,9 @@ type Request struct {
 	Verb string
 	// Group, Resource and Subresource say what it was for, in the plural; Namespace and Name which.
 	Group, Resource, Subresource, Namespace, Name string
-	// Code is that of the answer.
-	Code int
+	// Code is that of the answer, and Message says why it is a refusal.
+	Code    int
+	Message string
 }
 
 // String is the request on one line.
@@ -42,7 +43,11 @@ func (r Request) String() string {
 	if r.Subresource != "" {
 		resource += "/" + r.Subresource
 	}
-	return fmt.Sprintf("%s %s %s/%s %d (%s, %s)", r.Verb, resource, r.Namespace, r.Name, r.Code, r.User, r.Agent)
+	message := r.Message
+	if message != "" {
+		message += " "
+	}
+	return fmt.Sprintf("%s %s %s/%s %d %s(%s, %s)", r.Verb, resource, r.Namespace, r.Name, r.Code, message, r.User, r.Agent)
 }
 
 // IsWrite says whether the request was to change something.
@@ -110,7 +115,10 @@ func parseRequest(line []byte) (Request, error) {
 		ObjectRef struct {
 			APIGroup, Resource, Subresource, Namespace, Name string
 		}
-		ResponseStatus struct{ Code int }
+		ResponseStatus struct {
+			Code    int
+			Message string
+		}
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
 		return Request{}, err
@@ -119,7 +127,7 @@ func parseRequest(line []byte) (Request, error) {
 		User: e.User.Username, Agent: e.UserAgent, Verb: e.Verb,
 		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
-		Code: e.ResponseStatus.Code,
+		Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message,
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 )
 
 // Main runs the tests of a package with one server for all of them: func TestMain(m *testing.M) { os.Exit(testserver.Main(m, &server)) }.
@@ -37,4 +38,22 @@ func Need(t testing.TB, server *Server) {
 		t.Fatal(ErrNoAssets)
 	}
 	t.Skip(ErrNoAssets)
+}
+
+// lookAgain is how often Eventually asks.
+const lookAgain = 100 * time.Millisecond
+
+// Eventually asks until there is no problem any more. After the given time it fails the test with the last one.
+func Eventually(t testing.TB, within time.Duration, problem func() string) {
+	t.Helper()
+	for end := time.Now().Add(within); ; {
+		text := problem()
+		if text == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(text)
+		}
+		<-time.After(lookAgain)
+	}
 }

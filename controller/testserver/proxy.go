@@ -25,7 +25,7 @@ import (
 type Fault struct {
 	// Delay is how long the request waits first.
 	Delay time.Duration
-	// Status is the code of an error that is answered instead of asking the server: 409, 429, 500 or 503.
+	// Status is the code of an error that is answered instead of asking the server: 403, 409, 429, 500 or 503.
 	Status int
 	// Lost has the server carry out the request, and loses its answer.
 	Lost bool
@@ -168,6 +168,7 @@ func isWatch(r *http.Request) bool {
 }
 
 var reasons = map[int]metav1.StatusReason{
+	http.StatusForbidden:           metav1.StatusReasonForbidden,
 	http.StatusConflict:            metav1.StatusReasonConflict,
 	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
 	http.StatusInternalServerError: metav1.StatusReasonInternalError,

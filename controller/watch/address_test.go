@@ -25,7 +25,12 @@ func TestAddressFor(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := tc.at.For(types.NamespacedName{Namespace: "a", Name: "web"}, types.NamespacedName{Namespace: "b", Name: "mail"})
+			web, mail := types.NamespacedName{Namespace: "a", Name: "web"}, types.NamespacedName{Namespace: "b", Name: "mail"}
+			marked := tc.at.Mark(web)
+			if same := marked.For(web); same != tc.at {
+				t.Errorf("%q becomes %q when it is marked, and %q again", tc.at, marked, same)
+			}
+			got := marked.For(mail)
 			if got != tc.want {
 				t.Errorf("%s: %q becomes %q, want %q", tc.reason, tc.at, got, tc.want)
 			}
@@ -33,7 +38,7 @@ func TestAddressFor(t *testing.T) {
 	}
 	// A name that is in a label's key must not make another key of it.
 	at := secrets.ByLabels("a", app("app"))
-	got := at.For(types.NamespacedName{Namespace: "a", Name: "app"}, types.NamespacedName{Namespace: "a", Name: "x"})
+	got := at.Mark(types.NamespacedName{Namespace: "a", Name: "app"}).For(types.NamespacedName{Namespace: "a", Name: "x"})
 	if want := secrets.ByLabels("a", app("x")); got != want {
 		t.Errorf("%q becomes %q, want %q", at, got, want)
 	}

@@ -52,28 +52,32 @@ type Item struct {
 	Owner types.UID
 	// PatchedFor is the UID of the custom resource that fields of it are applied for; empty if there is none.
 	PatchedFor types.UID
-	// Controller is the UID of the owner reference that is marked as controller.
-	Controller types.UID
-	// OwnerReferenced says that one of the owner references is to Owner: the cluster removes the object with it.
-	OwnerReferenced bool
 	// Key, Hash and Keep are what was written on it.
 	Key, Hash string
 	Keep      bool
+	// OwnerReferenced says that one of the owner references is to Owner: the cluster removes the object with it.
+	OwnerReferenced bool
 	// Deleting says that it is being removed.
 	Deleting bool
 	// ClientApplied says that kubectl apply without --server-side has set fields of it.
 	ClientApplied bool
 
-	// fields, statusFields and resizeFields are our entries in managedFields. Those of like objects are the same text, as the
-	// owner's UID is taken out of them.
-	fields, statusFields, resizeFields unique.Handle[string]
-	// labels are lines of the form "key=value", sorted, with a line feed before the first.
-	labels string
+	common unique.Handle[common]
 	// content is the JSON of the part that templates see, compressed if there is a dictionary; nil if they see none.
 	content    []byte
 	dictionary *dictionary
 	sum        [16]byte
 	serial     uint64
+}
+
+// common is what like objects have in common, and once in memory: the owner's UID, and the object's name, are taken out of it.
+type common struct {
+	// fields, statusFields and resizeFields are our entries in managedFields.
+	fields, statusFields, resizeFields string
+	// labels are lines of the form "key=value", sorted, with a line feed before the first.
+	labels string
+	// controller is the UID of the owner reference that is marked as controller.
+	controller string
 }
 
 // GetObjectMeta is what client-go identifies an item by.
@@ -89,16 +93,19 @@ func (i *Item) Ref() types.NamespacedName {
 	return types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
 }
 
+// Controller is the UID of the owner reference that is marked as controller.
+func (i *Item) Controller() types.UID { return types.UID(i.restore(i.common.Value().controller)) }
+
 // Fields is our entry in managedFields for the object itself.
-func (i *Item) Fields() []byte { return i.restore(i.fields) }
+func (i *Item) Fields() []byte { return i.restore(i.common.Value().fields) }
 
 // StatusFields is our entry in managedFields for the status.
-func (i *Item) StatusFields() []byte { return i.restore(i.statusFields) }
+func (i *Item) StatusFields() []byte { return i.restore(i.common.Value().statusFields) }
 
 // SubresourceFields is our entry in managedFields for a subresource that templates can patch.
 func (i *Item) SubresourceFields(subresource string) []byte {
 	if subresource == resize {
-		return i.restore(i.resizeFields)
+		return i.restore(i.common.Value().resizeFields)
 	}
 	return i.StatusFields()
 }
@@ -110,20 +117,26 @@ const resize = "resize"
 
 // Same says that two items are the same to the engine: nothing of ours has changed, nor what templates see.
 func (i *Item) Same(o *Item) bool {
-	return i.SameOwned(o) && i.sum == o.sum && i.labels == o.labels
+	return i.SameOwned(o) && i.sum == o.sum && i.common == o.common
 }
 
 // SameOwned says that nothing has changed that tells whether an object still is as it was applied.
 func (i *Item) SameOwned(o *Item) bool {
-	return i.UID == o.UID && i.Owner == o.Owner && i.Controller == o.Controller && i.Key == o.Key && i.Hash == o.Hash &&
-		i.Keep == o.Keep && i.Deleting == o.Deleting && i.ClientApplied == o.ClientApplied && i.fields == o.fields &&
-		i.PatchedFor == o.PatchedFor && i.statusFields == o.statusFields && i.resizeFields == o.resizeFields
+	return i.UID == o.UID && i.Owner == o.Owner && i.Key == o.Key && i.Hash == o.Hash && i.PatchedFor == o.PatchedFor &&
+		i.Keep == o.Keep && i.Deleting == o.Deleting && i.ClientApplied == o.ClientApplied && i.common.Value().owned() == o.common.Value().owned()
 }
 
 // WriteOwned writes all that SameOwned compares.
 func (i *Item) WriteOwned(w io.Writer) {
-	fmt.Fprintf(w, "%s %s %s %s %s %t %t %t %s %s %s %s\n", i.UID, i.Owner, i.Controller, i.Key, i.Hash, i.Keep, i.Deleting, i.ClientApplied,
-		i.fields.Value(), i.PatchedFor, i.statusFields.Value(), i.resizeFields.Value())
+	c := i.common.Value()
+	fmt.Fprintf(w, "%s %s %s %s %s %t %t %t %s %s %s %s\n", i.UID, i.Owner, c.controller, i.Key, i.Hash, i.Keep, i.Deleting, i.ClientApplied,
+		c.fields, i.PatchedFor, c.statusFields, c.resizeFields)
+}
+
+// owned is what does not come from labels, which are not ours alone.
+func (c common) owned() common {
+	c.labels = ""
+	return c
 }
 
 // Object is the part of the object that templates see; it may be changed.
@@ -144,8 +157,8 @@ func (i *Item) Object() (map[string]any, error) {
 // has such a character.
 const partMark = "\x01"
 
-// keepLabels notes labels in a form that like objects of other custom resources have, too.
-func (i *Item) keepLabels(labels map[string]string) {
+// keepLabels writes labels in a form that like objects of other custom resources have, too.
+func (i *Item) keepLabels(labels map[string]string) string {
 	var text strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		v := labels[k]
@@ -161,7 +174,7 @@ func (i *Item) keepLabels(labels map[string]string) {
 	if text.Len() > 0 {
 		text.WriteString("\n")
 	}
-	i.labels = shared(text.String())
+	return text.String()
 }
 
 // label is the value of a label.
@@ -169,7 +182,7 @@ func (i *Item) label(key string) (string, bool) {
 	if key == OwnerLabel {
 		return string(i.Owner), i.Owner != ""
 	}
-	_, rest, ok := strings.Cut(i.labels, "\n"+key+"=")
+	_, rest, ok := strings.Cut(i.common.Value().labels, "\n"+key+"=")
 	if !ok {
 		return "", false
 	}
@@ -187,16 +200,16 @@ func (i *Item) label(key string) (string, bool) {
 // called. JSON has no such characters.
 const ownerMark, nameMark = "\x00", "\x01"
 
-func (i *Item) keep(entry []byte) unique.Handle[string] {
+func (i *Item) keep(entry []byte) string {
 	text := string(entry)
 	if i.Owner != "" {
 		text = strings.ReplaceAll(text, string(i.Owner), ownerMark)
 	}
-	return unique.Make(strings.ReplaceAll(text, i.Name, nameMark))
+	return strings.ReplaceAll(text, i.Name, nameMark)
 }
 
-func (i *Item) restore(h unique.Handle[string]) []byte {
-	text := strings.ReplaceAll(h.Value(), nameMark, i.Name)
+func (i *Item) restore(kept string) []byte {
+	text := strings.ReplaceAll(kept, nameMark, i.Name)
 	return []byte(strings.ReplaceAll(text, ownerMark, string(i.Owner)))
 }
 
@@ -231,16 +244,18 @@ func (p project) item(object runtime.Object) (*Item, error) {
 		Keep: annotations[KeepAnnotation] == "true", Deleting: m.GetDeletionTimestamp() != nil,
 		ClientApplied: annotations[lastApplied] != "" && managedfields.UpdatedBy(m.GetManagedFields(), kubectlApply),
 	}
+	var c common
 	for _, r := range m.GetOwnerReferences() {
 		i.OwnerReferenced = i.OwnerReferenced || r.UID == i.Owner
 		if r.Controller != nil && *r.Controller {
-			i.Controller = types.UID(shared(string(r.UID)))
+			c.controller = i.keep([]byte(r.UID))
 		}
 	}
-	i.keepLabels(labels)
-	i.fields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, ""))
-	i.statusFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, "status"))
-	i.resizeFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, resize))
+	c.labels = i.keepLabels(labels)
+	c.fields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, ""))
+	c.statusFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, "status"))
+	c.resizeFields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, resize))
+	i.common = unique.Make(c)
 	if p.content == nil {
 		return i, nil
 	}

@@ -110,7 +110,7 @@ func TestItemSerial(t *testing.T) {
 
 // Ten thousand VMs have a hundred thousand objects: what is kept of one is counted in hundreds of bytes.
 func TestItemsAreSmall(t *testing.T) {
-	const n, limit = 5000, 1000
+	const n, limit = 5000, 700
 	k := claims()
 	memory := func() uint64 {
 		var m runtime.MemStats

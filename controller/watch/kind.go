@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,7 +31,7 @@ type Kind struct {
 	byPatcher map[types.UID][]*Item
 	// selections are the objects by the values of some labels, for each set of labels that is looked for.
 	selections map[string]map[string][]*Item
-	wanted     map[string][]types.NamespacedName
+	wanted     wanted
 	problems   map[string]error
 	synced     map[string]bool
 }
@@ -39,7 +40,7 @@ func newKind(gvk schema.GroupVersionKind, namespaced bool, p project, changed fu
 	return &Kind{
 		GroupVersionKind: gvk, Namespaced: namespaced, project: p.withPacker(), changed: changed,
 		items: map[types.NamespacedName]*Item{}, byOwner: map[types.UID][]*Item{}, byPatcher: map[types.UID][]*Item{},
-		selections: map[string]map[string][]*Item{}, wanted: map[string][]types.NamespacedName{},
+		selections: map[string]map[string][]*Item{}, wanted: newWanted(),
 		problems: map[string]error{}, synced: map[string]bool{},
 	}
 }
@@ -107,17 +108,31 @@ func (k *Kind) ByLabels(namespace string, labels map[string]string) Address {
 	return Address(namespace + "?" + strings.Join(keys, ",") + "?" + strings.Join(values, ","))
 }
 
-// For is the address that someone else would have in the place of the one whose address it is: with the other's name and namespace.
-func (a Address) For(whose, other types.NamespacedName) Address {
+// Mark puts marks in the place of the namespace and the name of the one whose address it is: those of others that are alike look the
+// same then.
+func (a Address) Mark(whose types.NamespacedName) Address {
 	at := strings.IndexAny(string(a), "/?")
 	namespace, rest := string(a[:at]), string(a[at:])
 	if namespace == whose.Namespace {
-		namespace = other.Namespace
+		namespace = namespaceMark
 	}
 	// The names of labels stay, the values are what is after them.
 	name := strings.LastIndexByte(rest, '?') + 1
-	return Address(namespace + rest[:name] + strings.ReplaceAll(rest[name:], whose.Name, other.Name))
+	return Address(namespace + rest[:name] + strings.ReplaceAll(rest[name:], whose.Name, nameMark))
 }
+
+// For puts somebody's namespace and name in the place of the marks.
+func (a Address) For(whose types.NamespacedName) Address {
+	rest, marked := strings.CutPrefix(string(a), namespaceMark)
+	rest = strings.ReplaceAll(rest, nameMark, whose.Name)
+	if marked {
+		rest = whose.Namespace + rest
+	}
+	return Address(rest)
+}
+
+// namespaceMark stands for a namespace in a marked address.
+const namespaceMark = "\x00"
 
 // Find returns the objects at an address, sorted by name.
 func (k *Kind) Find(a Address) []*Item {
@@ -151,32 +166,25 @@ func (k *Kind) Find(a Address) []*Item {
 func (k *Kind) Want(a Address, who types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !slices.Contains(k.wanted[string(a)], who) {
-		k.wanted[string(a)] = append(k.wanted[string(a)], who)
-	}
+	k.wanted.add(a, who)
 }
 
 // Unwant is the end of Want.
 func (k *Kind) Unwant(a Address, who types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	left := slices.DeleteFunc(k.wanted[string(a)], func(n types.NamespacedName) bool { return n == who })
-	if len(left) == 0 {
-		delete(k.wanted, string(a))
-		return
-	}
-	k.wanted[string(a)] = left
+	k.wanted.remove(a, who)
 }
 
 // Wanting are those who want to know about an object.
 func (k *Kind) Wanting(i *Item) []types.NamespacedName {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	out := slices.Clone(k.wanted[i.Namespace+"/"+i.Name])
+	out := k.wanted.of(Address(i.Namespace + "/" + i.Name))
 	for keys := range k.selections {
 		if s, ok := i.selector(keys); ok {
 			namespace, values, _ := strings.Cut(s, "?")
-			out = append(out, k.wanted[namespace+"?"+keys+"?"+values]...)
+			out = append(out, k.wanted.of(Address(namespace+"?"+keys+"?"+values))...)
 		}
 	}
 	return out
@@ -205,6 +213,19 @@ func (k *Kind) Problem() error {
 		}
 	}
 	return nil
+}
+
+// noteProblem notes how the last request for a list or a watch has ended. A right that was taken away, or is back, is told at once;
+// other problems pass, and what was known meanwhile is good enough.
+func (k *Kind) noteProblem(namespace string, err error) {
+	k.mu.Lock()
+	was := apierrors.IsForbidden(k.problems[namespace])
+	k.problems[namespace] = err
+	tell := was != apierrors.IsForbidden(err) && k.synced[namespace]
+	k.mu.Unlock()
+	if tell {
+		k.changed(k, nil, nil)
+	}
 }
 
 // Synced says that all objects that were there at the start are known.

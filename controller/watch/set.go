@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/cuvee-vm/cuvee/controller/apiserver"
 	"github.com/cuvee-vm/cuvee/render"
 )
 
@@ -22,7 +24,7 @@ import (
 type Clients struct {
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
-	Mapper   meta.RESTMapper
+	Mapper   *apiserver.Mapper
 }
 
 // Options of a Set.
@@ -93,8 +95,9 @@ func (s *Set) Kinds() []*Kind {
 }
 
 // Update watches what is wanted from now on, and no longer what is not. A kind that the API server does not have is left out,
-// and returned: its CustomResourceDefinition may come. The context ends the watches.
-func (s *Set) Update(ctx context.Context, wants map[schema.GroupVersionKind]Want) (missing []schema.GroupVersionKind, err error) {
+// and returned: its CustomResourceDefinition may come. begun says that there is a watch that was not there before, of which nobody wants
+// anything yet. The context ends the watches.
+func (s *Set) Update(ctx context.Context, wants map[schema.GroupVersionKind]Want) (begun bool, missing []schema.GroupVersionKind, err error) {
 	mappings := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	for gvk := range wants {
 		m, err := s.options.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -103,7 +106,7 @@ func (s *Set) Update(ctx context.Context, wants map[schema.GroupVersionKind]Want
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look for %s on the API server: %w", gvk, err)
+			return false, nil, fmt.Errorf("look for %s on the API server: %w", gvk, err)
 		}
 		mappings[gvk] = m
 	}
@@ -116,9 +119,10 @@ func (s *Set) Update(ctx context.Context, wants map[schema.GroupVersionKind]Want
 	for gvk, m := range mappings {
 		if s.kinds[gvk] == nil {
 			s.kinds[gvk] = s.start(ctx, gvk, m, wants[gvk])
+			begun = true
 		}
 	}
-	return missing, nil
+	return begun, missing, nil
 }
 
 // end stops watches, and waits for their end without the lock: they may be about to tell something to one who needs it.
@@ -161,9 +165,11 @@ func (s *Set) start(ctx context.Context, gvk schema.GroupVersionKind, m *meta.RE
 // listWatch lists and watches metadata only, unless templates see more.
 func (s *Set) listWatch(gvr schema.GroupVersionResource, namespace string, st store, w Want) (cache.ListerWatcher, runtime.Object) {
 	note := func(err error) error {
-		st.kind.mu.Lock()
-		st.kind.problems[namespace] = err
-		st.kind.mu.Unlock()
+		st.kind.noteProblem(namespace, err)
+		if apierrors.IsNotFound(err) {
+			// The kind is gone, or its version: the next update ends this watch, if the API server says so when it is asked.
+			s.options.Mapper.Forget()
+		}
 		return err
 	}
 	if w.Content == nil || w.Content.MetadataOnly {
