@@ -172,11 +172,11 @@ patches:
                 storageClassName: local-path
 `
 
-// inMemory is the base, below a directory, and a site's kustomization.yaml.
+// inMemory is the base with its components, below a directory, and a site's kustomization.yaml.
 func inMemory(t *testing.T, below, site string) []*unstructured.Unstructured {
 	t.Helper()
 	files := filesys.MakeFsInMemory()
-	for _, dir := range []string{"base", "runner"} {
+	for _, dir := range []string{"base", "runner", "components"} {
 		if err := fs.WalkDir(os.DirFS("."), dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -227,8 +227,14 @@ func TestVMOperatorKustomization(t *testing.T) {
 	}
 }
 
-// documented is the site of docs/install.md.
+// documented is what the site of docs/install.md makes.
 func documented(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	return inMemory(t, "/cuvee/kustomize", documentedSite(t))
+}
+
+// documentedSite is the kustomization of docs/install.md.
+func documentedSite(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/install.md")
 	if err != nil {
@@ -236,7 +242,7 @@ func documented(t *testing.T) []*unstructured.Unstructured {
 	}
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	site, _, _ := strings.Cut(rest, "```")
-	return inMemory(t, "/cuvee/kustomize", site)
+	return site
 }
 
 // moved is a kustomization for the namespace vmop-demo, in another one.

@@ -2,7 +2,6 @@ package kustomize_test
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,11 +21,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cuvee-vm/cuvee"
-	"github.com/cuvee-vm/cuvee/kustomize/kustomization"
 	"github.com/cuvee-vm/cuvee/render"
 )
 
@@ -47,33 +44,11 @@ func components(t *testing.T) []string {
 // with returns what the base becomes with components, in the namespace vms.
 func with(t *testing.T, names ...string) []*unstructured.Unstructured {
 	t.Helper()
-	files := filesys.MakeFsInMemory()
-	for _, dir := range []string{"base", "runner", "components"} {
-		if err := fs.WalkDir(os.DirFS("."), dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			return files.WriteFile("/"+path, text)
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	site := "kind: Kustomization\nnamespace: vms\nresources: [../base]\ncomponents:\n"
 	for _, name := range names {
 		site += "- ../components/" + name + "\n"
 	}
-	if err := files.WriteFile("/site/kustomization.yaml", []byte(site)); err != nil {
-		t.Fatal(err)
-	}
-	objects, err := kustomization.BuildIn(files, "/site")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return objects
+	return inMemory(t, "/", site)
 }
 
 // Each component adds objects that Kubernetes knows to the base, and all of them together go with each other.

@@ -3,6 +3,7 @@ package kustomize_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,7 +70,7 @@ func newConfined(t *testing.T, ns string) *confined {
 	c.cluster.pod(ns, "other-0")
 	c.web = c.cluster.pod(ns, "web-0")
 	c.token = c.cluster.token(ns, "vm-runner", c.web)
-	c.runner = newCluster(t, bearer(c.token))
+	c.runner = newCluster(t, server, c.bearer(c.token))
 	// An API server follows its policies with a delay.
 	c.eventually(func() string {
 		if err := c.patch("other", `{"spec":{"vm":{"state":"Stopped"}}}`, client.DryRunAll); !isConfined(err) {
@@ -192,7 +194,7 @@ func TestConfinedWithoutPod(t *testing.T) {
 		"NoVMPod": c.cluster.token(c.ns, "vm-runner", debug),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.runner = newCluster(t, bearer(token))
+			c.runner = newCluster(t, server, c.bearer(token))
 			if err := c.patchStatus("web", `{"status":{"cpus":3}}`); !isConfined(err) {
 				t.Errorf("the answer is %v, want a denial", err)
 			}
@@ -228,7 +230,7 @@ func (g *guest) Status() (runner.Status, <-chan struct{}) {
 
 func (g *guest) Events() <-chan runner.Event { return g.events }
 
-// All that a runner asks of the API server is allowed to the token of its pod.
+// All that a runner asks of the API server is allowed to the token of its pod, and its Role has no right that nothing needs.
 func TestRunnerIsNotHindered(t *testing.T) {
 	c := newConfined(t, "confined-runner")
 	mark, err := server.Mark()
@@ -290,6 +292,13 @@ func TestRunnerIsNotHindered(t *testing.T) {
 	for _, r := range requests {
 		if r.Code == 403 || r.Code == 422 {
 			t.Errorf("denied: %s", r)
+		}
+	}
+	role := decode(t, find(t, build(t, "base"), "Role", "vm-runner")).(*rbacv1.Role)
+	needed := needs(requests, c.ns)
+	for _, r := range rights(role.Rules) {
+		if !slices.ContainsFunc(needed, r.allows) {
+			t.Errorf("nothing needs the right %s", r)
 		}
 	}
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/cuvee-vm/cuvee/controller/testserver"
 )
 
-// program builds the manager, once.
-func program(t *testing.T) string {
+// program builds one of the programs, once.
+func program(t *testing.T, name string) string {
 	t.Helper()
-	file := filepath.Join(scratch, "cuvee-manager")
+	file := filepath.Join(scratch, name)
 	if _, err := os.Stat(file); err == nil {
 		return file
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../cmd/cuvee-manager").CombinedOutput(); err != nil {
-		t.Fatalf("build the manager: %v\n%s", err, out)
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../cmd/"+name).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}
 	return file
 }
@@ -55,15 +55,18 @@ func (c *cluster) install(namespace string, objects []*unstructured.Unstructured
 // start starts the manager that a namespace has a Deployment of: with its arguments, variables, files and ServiceAccount.
 func (c *cluster) start(namespace string) *manager {
 	c.Helper()
-	d, err := c.core.AppsV1().Deployments(namespace).Get(c.Context(), "vm-operator", metav1.GetOptions{})
+	deployments, err := c.core.AppsV1().Deployments(namespace).List(c.Context(), metav1.ListOptions{})
 	c.must(err)
-	pod := d.Spec.Template.Spec
+	if len(deployments.Items) != 1 {
+		c.Fatalf("the namespace %s has %d Deployments, want that of the manager", namespace, len(deployments.Items))
+	}
+	pod := deployments.Items[0].Spec.Template.Spec
 	container := pod.Containers[0]
 	m := &manager{user: fmt.Sprintf("system:serviceaccount:%s:%s", namespace, pod.ServiceAccountName), health: freeAddress(c.T)}
-	m.since, err = server.Mark()
+	m.since, err = c.server.Mark()
 	c.must(err)
 
-	config := bearer(c.token(namespace, pod.ServiceAccountName, nil))
+	config := c.bearer(c.token(namespace, pod.ServiceAccountName, nil))
 	kubeconfig := filepath.Join(c.TempDir(), "kubeconfig")
 	c.must(testserver.WriteKubeconfig(kubeconfig, config))
 	// Ports are those of a pod: other programs of this machine may have them.
@@ -85,7 +88,7 @@ func (c *cluster) start(namespace string) *manager {
 			args[i] = strings.ReplaceAll(args[i], mount.MountPath, dir)
 		}
 	}
-	m.Process, err = testserver.StartProcess(env, program(c.T), args...)
+	m.Process, err = testserver.StartProcess(env, program(c.T, "cuvee-manager"), args...)
 	c.must(err)
 	c.Cleanup(func() {
 		m.Kill()
@@ -165,7 +168,7 @@ func (m *manager) probe(path string) string {
 // requests are those of the manager.
 func (c *cluster) requests(m *manager) []testserver.Request {
 	c.Helper()
-	all, err := server.Since(m.since, func(r testserver.Request) bool { return r.User == m.user })
+	all, err := c.server.Since(m.since, func(r testserver.Request) bool { return r.User == m.user })
 	c.must(err)
 	return all
 }
@@ -186,8 +189,8 @@ func (c *cluster) get(apiVersion, kind, namespace, name string) *unstructured.Un
 	return o
 }
 
-// waitFor waits until the condition Ready of a VM has a reason.
-func (c *cluster) waitFor(namespace, vm, reason string) {
+// rendered waits until the manager has done all that there is to do for a VM: nothing makes pods here.
+func (c *cluster) rendered(namespace, vm string) {
 	c.Helper()
 	c.eventually(func() string {
 		o := c.get("vmoperator.jdrupes.org/v1", "VirtualMachine", namespace, vm)
@@ -196,11 +199,11 @@ func (c *cluster) waitFor(namespace, vm, reason string) {
 		}
 		conditions, _ := at(o, "status", "conditions").([]any)
 		for _, item := range conditions {
-			if has, ok := item.(map[string]any); ok && has["type"] == "Ready" && has["reason"] == reason && has["observedGeneration"] == o.GetGeneration() {
+			if has, ok := item.(map[string]any); ok && has["type"] == "Ready" && has["reason"] == "WaitingForPod" && has["observedGeneration"] == o.GetGeneration() {
 				return ""
 			}
 		}
-		return fmt.Sprintf("%s is not %s: %v", vm, reason, conditions)
+		return fmt.Sprintf("%s does not wait for its pod: %v", vm, conditions)
 	})
 }
 
@@ -233,7 +236,7 @@ func TestInstall(t *testing.T) {
 				t.Error(problem)
 			}
 			c.vm(ns, "web", specWithDisk())
-			c.waitFor(ns, "web", "WaitingForPod")
+			c.rendered(ns, "web")
 			o := c.get(tc.of.apiVersion, tc.of.kind, ns, tc.of.name)
 			if o == nil {
 				t.Fatalf("there is no %s %s", tc.of.kind, tc.of.name)

@@ -42,14 +42,15 @@ func monitoringDefinitions(t *testing.T) []string {
 	return files
 }
 
-// A cluster with the Prometheus Operator takes the base with all components, and each field is one that it knows.
+// A cluster with the Prometheus Operator takes the base with all components, and each field is one that it knows. The manager that comes of it
+// works, in other namespaces, too.
 func TestComponentsOnServer(t *testing.T) {
 	admin(t)
 	if _, err := envtest.InstallCRDs(server.Config, envtest.CRDInstallOptions{Paths: monitoringDefinitions(t), ErrorIfPathMissing: true, MaxTime: patience}); err != nil {
 		t.Fatal(err)
 	}
 	// The client asks the server anew which kinds it has.
-	c := newCluster(t, server.Config)
+	c := newCluster(t, server, server.Config)
 	c.namespace("vms")
 	strict := client.WithFieldValidation(c.api, "Strict")
 	monitoring := 0
@@ -75,4 +76,12 @@ func TestComponentsOnServer(t *testing.T) {
 	if monitoring != 3 {
 		t.Errorf("there are %d objects for the operator, want 3", monitoring)
 	}
+	c.namespace("vms-elsewhere")
+	m := c.start("vms")
+	c.ready(m)
+	for _, ns := range []string{"vms", "vms-elsewhere"} {
+		c.vm(ns, "web", specWithDisk())
+		c.rendered(ns, "web")
+	}
+	c.noForbidden(m)
 }

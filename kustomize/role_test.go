@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cuvee-vm/cuvee"
@@ -30,6 +31,9 @@ const everything = `package vm
 import "encoding/json"
 
 settings: loadBalancerService: enabled: true
+
+// A certificate ends so soon that the test sees the next one.
+generate: consoleTLS?: {validFor: "25s", renewBefore: "20s"}
 
 if input.metadata.labels.more != _|_ {
 	objects: {
@@ -148,7 +152,7 @@ func needs(requests []testserver.Request, namespace string) []right {
 func (c *cluster) live(ns string) {
 	c.Helper()
 	c.vm(ns, "web", specWithDisk())
-	c.waitFor(ns, "web", "WaitingForPod")
+	c.rendered(ns, "web")
 	c.T.Log("a change by hand is taken back, also one that cannot be merged")
 	for _, o := range made {
 		c.relabel(ns, o.apiVersion, o.kind, o.name, "kubectl-edit")
@@ -177,6 +181,8 @@ func (c *cluster) live(ns string) {
 		}
 		return ""
 	})
+	c.restart(ns)
+	c.secrets(ns)
 	c.T.Log("a site's objects come and go")
 	for _, label := range []string{`"yes"`, "null"} {
 		c.merge(ns, "web", `{"metadata":{"labels":{"more":`+label+`}}}`)
@@ -203,6 +209,81 @@ func (c *cluster) live(ns string) {
 	}
 }
 
+// restart restarts the VM web as a user does, and waits for that.
+func (c *cluster) restart(ns string) {
+	c.Helper()
+	c.T.Log("a VM is restarted")
+	replicas := func(want int64) {
+		c.Helper()
+		c.eventually(func() string {
+			if is := at(c.get("apps/v1", "StatefulSet", ns, "web"), "spec", "replicas"); is != want {
+				return fmt.Sprintf("the StatefulSet has %v replicas, want %d", is, want)
+			}
+			return ""
+		})
+	}
+	replicas(1)
+	c.merge(ns, "web", `{"metadata":{"annotations":{"cuvee-vm.github.io/restart":"now"}}}`)
+	replicas(0)
+	c.must(c.core.CoreV1().Pods(ns).Delete(c.Context(), "web-0", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
+	replicas(1)
+	c.eventually(func() string {
+		if done := at(c.get("vmoperator.jdrupes.org/v1", "VirtualMachine", ns, "web"), "status", "handled", "restart"); done != "now" {
+			return fmt.Sprintf("the restart that is done is %v", done)
+		}
+		return ""
+	})
+	c.pod(ns, "web-0")
+}
+
+// secrets has the manager look after those of the VM web: the user's password, an incomplete token, a certificate that ends.
+func (c *cluster) secrets(ns string) {
+	c.Helper()
+	c.T.Log("the display has the user's Secret, as long as there is one")
+	mine := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"name": "mine", "namespace": ns, "labels": map[string]any{
+			"app.kubernetes.io/name": "vm-runner", "app.kubernetes.io/component": "display-secret", "app.kubernetes.io/instance": "web",
+		}},
+		"data": map[string]any{"display-password": "bWluZQ=="},
+	}}
+	uses := func(secret string) {
+		c.Helper()
+		c.eventually(func() string {
+			if set := marshal(at(c.get("apps/v1", "StatefulSet", ns, "web"), "spec", "template", "spec", "volumes")); !strings.Contains(set, `"name":"`+secret+`"`) {
+				return "the pod does not get the Secret " + secret + ": " + set
+			}
+			return ""
+		})
+	}
+	uses("web-display-secret")
+	c.must(c.api.Delete(c.Context(), c.get("v1", "Secret", ns, "web-display-secret")))
+	c.must(c.api.Create(c.Context(), mine))
+	uses("mine")
+	c.must(c.api.Delete(c.Context(), mine))
+	uses("web-display-secret")
+	c.T.Log("a token that a dry run has left out is made")
+	token := func() any { return at(c.get("v1", "Secret", ns, "web-console-token"), "data", "token") }
+	o := c.get("v1", "Secret", ns, "web-console-token")
+	c.must(c.api.Patch(c.Context(), o, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"cuvee-vm.github.io/placeholder":"token"}},"data":{"token":""}}`))))
+	c.eventually(func() string {
+		if text, ok := token().(string); !ok || text == "" {
+			return "there is no token"
+		}
+		return ""
+	})
+	c.T.Log("a certificate is renewed")
+	certificate := func() any { return at(c.get("v1", "Secret", ns, "web-console-tls"), "data", "tls.crt") }
+	first := certificate()
+	c.eventually(func() string {
+		if certificate() == first {
+			return "the certificate is the first one"
+		}
+		return ""
+	})
+}
+
 func marshal(v any) string {
 	text, _ := json.Marshal(v)
 	return string(text)
@@ -218,7 +299,12 @@ func (c *cluster) merge(ns, name, change string) {
 // relabel changes a label that the templates set, as a manager of fields, and waits until it is what it was.
 func (c *cluster) relabel(ns, apiVersion, kind, name, manager string) {
 	c.Helper()
-	const label = "app.kubernetes.io/name"
+	c.relabelAs(ns, "app.kubernetes.io/name", apiVersion, kind, name, manager)
+}
+
+// relabelAs is relabel for another label.
+func (c *cluster) relabelAs(ns, label, apiVersion, kind, name, manager string) {
+	c.Helper()
 	c.eventually(func() string {
 		if c.get(apiVersion, kind, ns, name) == nil {
 			return fmt.Sprintf("there is no %s %s", kind, name)

@@ -47,13 +47,14 @@ func TestMain(m *testing.M) {
 // cluster is an API server as somebody sees it.
 type cluster struct {
 	*testing.T
-	api  client.Client
-	core kubernetes.Interface
+	server *testserver.Server
+	api    client.Client
+	core   kubernetes.Interface
 }
 
-func newCluster(t *testing.T, config *rest.Config) *cluster {
+func newCluster(t *testing.T, s *testserver.Server, config *rest.Config) *cluster {
 	t.Helper()
-	c := &cluster{T: t}
+	c := &cluster{T: t, server: s}
 	var err error
 	c.api, err = client.New(config, client.Options{})
 	c.must(err)
@@ -69,15 +70,18 @@ func admin(t *testing.T) *cluster {
 	t.Helper()
 	testserver.Need(t, server)
 	definitions.Do(func() {
-		c := newCluster(t, server.Config)
+		c := newCluster(t, server, server.Config)
 		c.apply("", build(t, "crd")...)
 	})
-	c := newCluster(t, server.Config)
-	c.eventually(func() string {
-		// The definition is there; whether it is served yet is another thing.
-		return text(c.api.List(t.Context(), vms()))
-	})
+	c := newCluster(t, server, server.Config)
+	c.served()
 	return c
+}
+
+// served waits until VirtualMachines are served: their definition is there before.
+func (c *cluster) served() {
+	c.Helper()
+	c.eventually(func() string { return text(c.api.List(c.Context(), vms())) })
 }
 
 func vms() *unstructured.UnstructuredList {
@@ -104,21 +108,7 @@ func (c *cluster) must(err error) {
 // eventually waits until a check has nothing to say.
 func (c *cluster) eventually(check func() string) {
 	c.Helper()
-	end := time.Now().Add(patience)
-	for {
-		problem := check()
-		if problem == "" {
-			return
-		}
-		if time.Now().After(end) {
-			c.Fatal(problem)
-		}
-		select {
-		case <-c.Context().Done():
-			c.Fatal(problem)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	testserver.Eventually(c, patience, check)
 }
 
 // namespace makes one.
@@ -172,8 +162,9 @@ func (c *cluster) token(namespace, account string, pod *corev1.Pod) string {
 }
 
 // bearer is what somebody connects with who has a token.
-func bearer(token string) *rest.Config {
-	return &rest.Config{Host: server.Config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: server.Config.CAData}, BearerToken: token, QPS: -1}
+func (c *cluster) bearer(token string) *rest.Config {
+	config := c.server.Config
+	return &rest.Config{Host: config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: config.CAData}, BearerToken: token, QPS: -1}
 }
 
 // write writes a file into a directory of the test, and returns its path.

@@ -14,25 +14,37 @@ import (
 	"github.com/cuvee-vm/cuvee/kustomize/kustomization"
 )
 
-// components are the components that the chart has, with the value that turns each on.
-var components = map[string]string{
-	"alerts":            "alerts.enabled",
-	"cluster-wide":      "clusterWide",
-	"grafana-dashboard": "grafanaDashboard.enabled",
-	"network-policy":    "networkPolicy.enabled",
-	"service-monitor":   "serviceMonitor.enabled",
+// parts are what the chart has beside the base, with the condition that each is made by.
+var parts = map[string]string{
+	"components/alerts":               ".Values.alerts.enabled",
+	"components/cluster-wide":         ".Values.clusterWide",
+	"components/grafana-dashboard":    ".Values.grafanaDashboard.enabled",
+	"components/machine":              "and .Values.machines.enabled .Values.rbac.create",
+	"components/machine-cluster-wide": "and .Values.machines.enabled .Values.clusterWide .Values.rbac.create",
+	"components/network-policy":       ".Values.networkPolicy.enabled",
+	"components/service-monitor":      ".Values.serviceMonitor.enabled",
+	"confine-runner":                  ".Values.confineRunner.enabled",
 }
 
-// conditions are values that an object of the base is made by; the others are always made.
+// conditions are those that an object of the base is made by; the others are always made.
 var conditions = map[string]string{
-	"PersistentVolumeClaim vmop-image-repository": "imageRepository.create",
-	"PodDisruptionBudget vm-operator":             "podDisruptionBudget.enabled",
-	"Role vm-operator":                            "rbac.create",
-	"Role vm-runner":                              "rbac.create",
-	"RoleBinding vm-operator":                     "rbac.create",
-	"RoleBinding vm-runner":                       "rbac.create",
-	"ServiceAccount vm-operator":                  "serviceAccount.create",
+	"PersistentVolumeClaim vmop-image-repository": ".Values.imageRepository.create",
+	"PodDisruptionBudget vm-operator":             ".Values.podDisruptionBudget.enabled",
+	"Role vm-operator":                            ".Values.rbac.create",
+	"Role vm-runner":                              ".Values.rbac.create",
+	"RoleBinding vm-operator":                     ".Values.rbac.create",
+	"RoleBinding vm-runner":                       ".Values.rbac.create",
+	"ServiceAccount vm-operator":                  ".Values.serviceAccount.create",
 }
+
+// shared are the objects of the cluster that several releases need: the first one makes them, and they stay when it is uninstalled.
+var shared = []string{
+	"ValidatingAdmissionPolicy cuvee-confine-runner",
+	"ValidatingAdmissionPolicyBinding cuvee-confine-runner",
+}
+
+// keep has what Helm uninstalls stay.
+var keep = change{at: "metadata.annotations", add: true, lines: "annotations:\n  helm.sh/resource-policy: keep"}
 
 const (
 	// namespace stands for that of the release.
@@ -71,8 +83,11 @@ var changes = map[string][]change{
 		{at: "metadata.name", text: account},
 		{at: "metadata.annotations", add: true, with: ".Values.serviceAccount.annotations"},
 	},
-	"RoleBinding vm-operator":        {{at: "subjects.0.name", text: account}},
-	"ClusterRoleBinding vm-operator": {{at: "subjects.0.name", text: account}},
+	"RoleBinding vm-operator":                              {{at: "subjects.0.name", text: account}},
+	"ClusterRoleBinding vm-operator":                       {{at: "subjects.0.name", text: account}},
+	"RoleBinding vm-operator-machines":                     {{at: "subjects.0.name", text: account}},
+	"ClusterRoleBinding vm-operator-machines":              {{at: "subjects.0.name", text: account}},
+	"ClusterRoleBinding vm-operator-machines-cluster-wide": {{at: "subjects.0.name", text: account}},
 	"ConfigMap vm-operator": {{at: "data", lines: `data:
   config.yaml: |
     {{- toYaml .Values.config | nindent 4 }}
@@ -81,7 +96,7 @@ var changes = map[string][]change{
   {{- end }}`}},
 	"PersistentVolumeClaim vmop-image-repository": {
 		// A release that is uninstalled leaves the images.
-		{at: "metadata.annotations", add: true, lines: "annotations:\n  helm.sh/resource-policy: keep"},
+		keep,
 		{at: "spec.accessModes", with: ".Values.imageRepository.accessModes"},
 		{at: "spec.storageClassName", add: true, with: ".Values.imageRepository.storageClassName", scalar: true},
 		{at: "spec.resources.requests.storage", text: `{{ .Values.imageRepository.size | quote }}`},
@@ -102,8 +117,8 @@ func addTemplates(files map[string]string, kustomize string) error {
 			return err
 		}
 	}
-	for component, condition := range components {
-		objects, err := build(kustomize, component)
+	for part, condition := range parts {
+		objects, err := build(kustomize, part)
 		if err != nil {
 			return err
 		}
@@ -116,7 +131,7 @@ func addTemplates(files map[string]string, kustomize string) error {
 			}
 		}
 	}
-	for _, id := range slices.Concat(slices.Collect(maps.Keys(changes)), slices.Collect(maps.Keys(conditions))) {
+	for _, id := range slices.Concat(slices.Collect(maps.Keys(changes)), slices.Collect(maps.Keys(conditions)), shared) {
 		if _, ok := files[file(id)]; !ok {
 			return fmt.Errorf("there is no %s any more", id)
 		}
@@ -127,12 +142,17 @@ func addTemplates(files map[string]string, kustomize string) error {
 func addTemplate(files map[string]string, o *unstructured.Unstructured, condition string) error {
 	name := id(o)
 	o.SetNamespace("")
-	text, err := template(o, append([]change{{at: "metadata.labels.more", add: true, lines: `{{- include "cuvee.labels" . | nindent INDENT }}`}}, changes[name]...))
+	all := append([]change{{at: "metadata.labels.more", add: true, lines: `{{- include "cuvee.labels" . | nindent INDENT }}`}}, changes[name]...)
+	if slices.Contains(shared, name) {
+		all = append(all, keep)
+		condition = fmt.Sprintf("and %s (include \"cuvee.ofRelease\" (list . %q %q %q))", condition, o.GetAPIVersion(), o.GetKind(), o.GetName())
+	}
+	text, err := template(o, all)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if condition != "" {
-		text = "{{- if .Values." + condition + " }}\n" + text + "{{- end }}\n"
+		text = "{{- if " + condition + " }}\n" + text + "{{- end }}\n"
 	}
 	files[file(name)] = generated + strings.ReplaceAll(text, namespace, "{{ .Release.Namespace }}")
 	return nil
@@ -144,11 +164,11 @@ func file(id string) string {
 	return "templates/" + strings.ToLower(strings.ReplaceAll(id, " ", "-")) + ".yaml"
 }
 
-// build returns the objects of the base, with a component if one is named.
-func build(kustomize, component string) ([]*unstructured.Unstructured, error) {
+// build returns the objects of the base, with a part if one is named.
+func build(kustomize, part string) ([]*unstructured.Unstructured, error) {
 	files := filesys.MakeFsInMemory()
 	source := os.DirFS(kustomize)
-	for _, dir := range []string{"base", "runner", "components"} {
+	for _, dir := range []string{"base", "runner", "components", "confine-runner"} {
 		if err := fs.WalkDir(source, dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -163,8 +183,11 @@ func build(kustomize, component string) ([]*unstructured.Unstructured, error) {
 		}
 	}
 	site := "kind: Kustomization\nnamespace: " + namespace + "\nresources: [../base]\n"
-	if component != "" {
-		site += "components: [../components/" + component + "]\n"
+	switch {
+	case strings.HasPrefix(part, "components/"):
+		site += "components: [../" + part + "]\n"
+	case part != "":
+		site = strings.Replace(site, "../base", "../base, ../"+part, 1)
 	}
 	if err := files.WriteFile("/site/kustomization.yaml", []byte(site)); err != nil {
 		return nil, err

@@ -19,7 +19,12 @@ type description struct {
 	Rules []rule
 	// WithoutEffect are the fields that are accepted and change nothing.
 	WithoutEffect []row
+	// Reasons are those of conditions that ask for something.
+	Reasons []reason
 }
+
+// reason is what templates say about a reason.
+type reason struct{ Name, Means, Do string }
 
 // object is one table.
 type object struct {
@@ -63,6 +68,9 @@ func describe(k crd.Kind) (*description, error) {
 		}
 	}
 	spec, status := schema.Properties["spec"], schema.Properties["status"]
+	if d.Reasons, err = reasons(k.Templates); err != nil {
+		return nil, err
+	}
 	d.tables = &d.Objects
 	if err := d.object("spec", k.Definition.LookupPath(cue.MakePath(cue.Str("spec").Required())), spec); err != nil {
 		return nil, err
@@ -150,6 +158,23 @@ func (d *describer) rules(path string, s apiextensions.JSONSchemaProps, known ma
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
 		d.rules(path+".*", *s.AdditionalProperties.Schema, known)
 	}
+}
+
+// reasons are those that the templates explain, in their order.
+func reasons(templates cue.Value) ([]reason, error) {
+	fields, err := templates.LookupPath(cue.ParsePath("reasons")).Fields()
+	if err != nil {
+		return nil, fmt.Errorf("read the reasons: %w", err)
+	}
+	var out []reason
+	for fields.Next() {
+		r := reason{Name: fields.Selector().Unquoted()}
+		if err := fields.Value().Decode(&r); err != nil {
+			return nil, fmt.Errorf("read the reason %s: %w", r.Name, err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
 }
 
 // defaults finds the settings that say with an attribute which fields they are the default of.

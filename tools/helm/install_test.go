@@ -10,26 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-
-	"github.com/cuvee-vm/cuvee/controller/testserver"
 )
 
 // The chart is installed, upgraded with other values, refused with wrong ones, and uninstalled, on a real API server.
 func TestInstall(t *testing.T) {
-	testserver.Need(t, server)
-	admin, err := server.User("helm", "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := dynamic.NewForConfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := testserver.WriteKubeconfig(file, admin); err != nil {
-		t.Fatal(err)
-	}
+	r := newReleases(t)
+	client, file := r.client, r.kubeconfig
 	release := func(args ...string) []string { return append(args, "--kubeconfig", file, "--namespace", "vms") }
 	get := func(group, version, plural, name string) *unstructured.Unstructured {
 		t.Helper()

@@ -18,7 +18,7 @@ import (
 // ofHelm are the labels that only the chart has.
 var ofHelm = []string{"helm.sh/chart", "app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by"}
 
-// kustomized are the objects of the base with components, as a site has them that says which version of the image it wants.
+// kustomized are the objects of the base and of confine-runner with components, as a site has them that says which version of the image it wants.
 func kustomized(t *testing.T, components ...string) map[string]any {
 	t.Helper()
 	root, err := filepath.Abs("../../kustomize")
@@ -30,7 +30,7 @@ func kustomized(t *testing.T, components ...string) map[string]any {
 	if err := os.CopyFS(filepath.Join(dir, "kustomize"), os.DirFS(root)); err != nil {
 		t.Fatal(err)
 	}
-	site := "kind: Kustomization\nnamespace: vms\nresources: [../kustomize/base]\nimages: [{name: cuvee-manager, newTag: 1.2.3}]\ncomponents:\n"
+	site := "kind: Kustomization\nnamespace: vms\nresources: [../kustomize/base, ../kustomize/confine-runner]\nimages: [{name: cuvee-manager, newTag: 1.2.3}]\ncomponents:\n"
 	for _, c := range components {
 		site += "- ../kustomize/components/" + c + "\n"
 	}
@@ -94,21 +94,23 @@ func plain(t *testing.T, o *unstructured.Unstructured) map[string]any {
 	return o.Object
 }
 
-// With its defaults the chart installs what kustomize/base does, and with a component turned on, what that adds.
+// With its defaults the chart installs what kustomize/base and kustomize/confine-runner do, and with a component turned on, what that adds.
 func TestSameAsKustomize(t *testing.T) {
 	cases := map[string]struct{ components, values string }{
-		"Defaults":         {"", ""},
-		"Alerts":           {"alerts", "alerts: {enabled: true}"},
-		"ClusterWide":      {"cluster-wide", "clusterWide: true"},
-		"GrafanaDashboard": {"grafana-dashboard", "grafanaDashboard: {enabled: true}"},
-		"NetworkPolicy":    {"network-policy", "networkPolicy: {enabled: true}"},
-		"ServiceMonitor":   {"service-monitor", "serviceMonitor: {enabled: true}"},
+		"Defaults":            {"", ""},
+		"Alerts":              {"alerts", "alerts: {enabled: true}"},
+		"ClusterWide":         {"cluster-wide", "clusterWide: true"},
+		"GrafanaDashboard":    {"grafana-dashboard", "grafanaDashboard: {enabled: true}"},
+		"Machines":            {"machine", "machines: {enabled: true}"},
+		"MachinesClusterWide": {"cluster-wide,machine,machine-cluster-wide", "machines: {enabled: true}\nclusterWide: true"},
+		"NetworkPolicy":       {"network-policy", "networkPolicy: {enabled: true}"},
+		"ServiceMonitor":      {"service-monitor", "serviceMonitor: {enabled: true}"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var components []string
 			if tc.components != "" {
-				components = append(components, tc.components)
+				components = strings.Split(tc.components, ",")
 			}
 			got := map[string]any{}
 			for id, o := range objects(t, "image: {tag: 1.2.3}\n"+tc.values) {
