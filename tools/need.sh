@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs and this machine lacks.
 #
-#   tools/need.sh demo|test|test-guest|smoke|check|bench-libvirt ...
+#   tools/need.sh demo|test|test-guest|cluster|e2e|images-offline|check|bench-libvirt ...
 #
 # What counts is whether the program or file is there, not which package it came from, so that a machine
 # with a QEMU of its own is left alone. It says nothing when there is nothing to do.
@@ -18,13 +18,16 @@ demo test       | qemu-system-x86_64                 | qemu-system-x86  | runs t
 demo test       | /usr/lib/*/qemu/block-curl.so      | qemu-block-extra | CD-ROM images from https addresses
 demo test       | /usr/share/OVMF/OVMF_CODE*.fd      | ovmf             | UEFI firmware
 demo test       | /usr/share/seabios/bios-256k.bin   | seabios          | BIOS firmware
+test            | zstd                               | zstd             | disks that are compressed with it
+test            | xz                                 | xz-utils         | disks that are compressed with it
+test            | mke2fs                             | e2fsprogs        | a device with a file system
 demo test       | qemu-img                           | qemu-utils       | looks into disk images
-demo test smoke | apt:linux-image-cloud-amd64        | (package lists)  | the demo's guest is made from Debian packages
+demo test e2e   | apt:linux-image-cloud-amd64        | (package lists)  | the demo's guest is made from Debian packages
 test            | swtpm                              | swtpm            | the emulated TPM
 test            | swtpm_setup                        | swtpm-tools      | prepares the emulated TPM
 demo test       | /etc/ssl/certs/ca-certificates.crt | ca-certificates  | trusts the servers that Go modules come from
-test            | /usr/lib/*/girepository-1.0/SpiceClientGLib-2.0.typelib | gir1.2-spiceclientglib-2.0 | a SPICE client, as remote-viewer is one
-test            | /usr/lib/python3/dist-packages/gi/__init__.py | python3-gi | lets a script use it
+test e2e        | /usr/lib/*/girepository-1.0/SpiceClientGLib-2.0.typelib | gir1.2-spiceclientglib-2.0 | a SPICE client, as remote-viewer is one
+test e2e        | /usr/lib/python3/dist-packages/gi/__init__.py | python3-gi | lets a script use it
 test            | gcc                                | gcc              | the race detector is built with cgo
 test            | /usr/include/stdlib.h              | libc6-dev        | the race detector is built with cgo
 test-guest      | mmdebstrap                         | mmdebstrap       | puts the Debian guest together
@@ -35,11 +38,15 @@ test-guest      | mcopy                              | mtools           | fills 
 bench-libvirt   | libvirtd                           | libvirt-daemon   | what the runner is compared with
 bench-libvirt   | /usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so | libvirt-daemon-driver-qemu | its driver for QEMU
 bench-libvirt   | virsh                              | libvirt-clients  | its command line
-smoke           | nft                                | nftables         | the node's Services
-smoke           | ip                                 | iproute2         | the node's network
-smoke           | setpriv                            | util-linux       | ends the node with the test
-smoke           | curl                               | curl             | reads the console
-smoke           | mmdebstrap                         | mmdebstrap       | puts the runner's image together
+cluster         | apt:runc                           | (package lists)  | runc and the CNI plugins are unpacked from Debian packages
+cluster         | nft                                | nftables         | the node's Services
+cluster         | ip                                 | iproute2         | the node's network
+cluster         | setpriv                            | util-linux       | ends the nodes with the test
+cluster e2e     | curl                               | curl             | reads the console, and asks kubelet how it is
+cluster images-offline | mmdebstrap                    | mmdebstrap       | makes the Debian base of images
+cluster images-offline | buildah                       | buildah          | builds images from the Dockerfile
+cluster         | losetup                            | mount            | block volumes of the nodes
+e2e             | python3                            | python3          | runs the SPICE client, and counts Events
 check           | git                                | git              | finds generated files that changed
 check           | shellcheck                         | shellcheck       | checks the shell scripts
 END

@@ -96,13 +96,13 @@ func startControllers(p *processes, o *options) error {
 			"--kube-api-qps=2000", "--kube-api-burst=4000",
 		}
 	}
-	err := p.start("kube-controller-manager", append(common("kube-controller-manager"),
+	args := append(common("kube-controller-manager"),
 		"--service-account-private-key-file="+pki+"/sa.key", "--root-ca-file="+pki+"/ca.crt",
 		"--cluster-signing-cert-file="+pki+"/ca.crt", "--cluster-signing-key-file="+pki+"/ca.key",
 		"--use-service-account-credentials", "--controllers=*", "--concurrent-statefulset-syncs=20",
 		// It would make the default one on this machine.
-		"--flex-volume-plugin-dir="+filepath.Join(o.dir, "flex-volume"))...)
-	if err != nil {
+		"--flex-volume-plugin-dir="+filepath.Join(o.dir, "flex-volume"))
+	if err := p.start("kube-controller-manager", append(args, o.controllerManagerArgs...)...); err != nil {
 		return err
 	}
 	return p.start("kube-scheduler", common("kube-scheduler")...)

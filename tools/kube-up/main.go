@@ -8,7 +8,7 @@
 //
 // Usage:
 //
-//	kube-up [-dir DIR] [-kwok N] [-address IP] [-node NAME=IP]... [-apiserver-arg ARG]...
+//	kube-up [-dir DIR] [-kwok N] [-address IP] [-node NAME=IP]... [-apiserver-arg ARG]... [-controller-manager-arg ARG]...
 package main
 
 import (
@@ -40,11 +40,12 @@ func main() {
 
 // options are what the command line says.
 type options struct {
-	dir           string
-	kwok          int
-	address       netip.Addr
-	nodes         []node
-	apiserverArgs []string
+	dir     string
+	kwok    int
+	address netip.Addr
+	nodes   []node
+	// Further arguments of these programs, after our own.
+	apiserverArgs, controllerManagerArgs []string
 }
 
 // node is a node that certificates are made for.
@@ -70,6 +71,10 @@ func parse(args []string) (*options, error) {
 	})
 	flags.Func("apiserver-arg", "further `argument` of kube-apiserver; can be repeated", func(s string) error {
 		o.apiserverArgs = append(o.apiserverArgs, s)
+		return nil
+	})
+	flags.Func("controller-manager-arg", "further `argument` of kube-controller-manager; can be repeated", func(s string) error {
+		o.controllerManagerArgs = append(o.controllerManagerArgs, s)
 		return nil
 	})
 	if err := flags.Parse(args); err != nil {

@@ -129,13 +129,17 @@ func TestKilled(t *testing.T) {
 
 // TestProgramEnds: it is told which one, and the others do not stay.
 func TestProgramEnds(t *testing.T) {
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(kubernetes(t), "kube-up"), "-dir", dir, "-apiserver-arg", "--no-such-flag")
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "kube-apiserver has ended (exit status 1)") || !strings.Contains(string(out), "no-such-flag") {
-		t.Errorf("%v: %s", err, out)
+	for flag, program := range map[string]string{"-apiserver-arg": "kube-apiserver", "-controller-manager-arg": "kube-controller-manager"} {
+		t.Run(program, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := exec.CommandContext(t.Context(), filepath.Join(kubernetes(t), "kube-up"), "-dir", dir, flag, "--no-such-flag")
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), program+" has ended (exit status 1)") || !strings.Contains(string(out), "no-such-flag") {
+				t.Errorf("%v: %s", err, out)
+			}
+			gone(t, dir)
+		})
 	}
-	gone(t, dir)
 }
 
 func TestParse(t *testing.T) {
