@@ -17,7 +17,9 @@ import (
 type attachment struct {
 	place    place
 	readOnly bool
-	tail     int64
+	// wait says that a VM that does not run yet is waited for.
+	wait bool
+	tail int64
 	// detach is the control character that ends it on a terminal, or noKey.
 	detach int
 	// interactive says that there is a terminal: keys have a meaning, and the VM's restart is waited for.
@@ -36,6 +38,9 @@ type attachment struct {
 // errDetached ends an attachment as its user wants it.
 var errDetached = errors.New("detached")
 
+// errSignal ends one that its user has no time for.
+var errSignal = errors.New("ended by a signal")
+
 // errTakenOver ends one that nobody can be asked about.
 var errTakenOver = errors.New("another console has taken over; the rest of the input was not typed")
 
@@ -44,7 +49,7 @@ const again = time.Second
 
 // run shows the console until its user detaches or, without a terminal, until the VM ends.
 func (a *attachment) run(ctx context.Context) error {
-	s, err := a.connect(ctx)
+	s, err := a.first(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,7 +63,7 @@ func (a *attachment) run(ctx context.Context) error {
 		case errors.Is(err, errDetached):
 			return nil
 		case ctx.Err() != nil:
-			return errors.New("ended by a signal")
+			return errSignal
 		case !ended(err):
 			return err
 		case !a.interactive:
@@ -98,6 +103,34 @@ func (a *attachment) connect(ctx context.Context) (*consoleclient.Serial, error)
 		a.watching = false
 	}
 	return s, err
+}
+
+// first connects to a VM that may have to be waited for.
+func (a *attachment) first(ctx context.Context) (*consoleclient.Serial, error) {
+	tick := time.NewTicker(again)
+	defer tick.Stop()
+	said := ""
+	for {
+		s, err := a.connect(ctx)
+		if err == nil || !a.wait || !comes(err) {
+			return s, err
+		}
+		if why := err.Error(); why != said {
+			fmt.Fprintf(a.err, "waiting: %s\n", why)
+			said = why
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errSignal
+		case <-tick.C:
+		}
+	}
+}
+
+// comes says whether an error is that of a VM that does not run, or whose runner does not listen yet.
+func comes(err error) bool {
+	var port portError
+	return errors.Is(err, errNotRunning) || errors.Is(err, errNoVM) || errors.Is(err, errUnreachable) || errors.As(err, &port)
 }
 
 // ended says whether an error is the end of the VM, and not one that another try would not help with.

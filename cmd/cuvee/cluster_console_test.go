@@ -35,7 +35,7 @@ import (
 const consoleToken = "0123456789abcdef"
 
 // consolePod is a VM of a cluster whose consoles are served. The API server is a real one, and so is the console's; kubelet, which has
-// nothing to do but to connect the two, is the test's. "make smoke" has a real one.
+// nothing to do but to connect the two, is the test's. "make e2e" has a real one.
 type consolePod struct {
 	*home
 	kubeconfig string
@@ -57,7 +57,9 @@ func TestConsoleOfCluster(t *testing.T) {
 		{"VNC", testClusterVNC},
 		{"Viewer", testClusterViewer},
 		{"NotRunning", testClusterNotRunning},
+		{"Wait", testClusterWait},
 		{"Forbidden", testClusterForbidden},
+		{"Rights", testClusterRights},
 		{"WrongToken", testClusterWrongToken},
 		{"Impostor", testClusterImpostor},
 	} {
@@ -346,26 +348,69 @@ func testClusterNotRunning(t *testing.T, p *consolePod) {
 		p.fails(t, 1, "consoles/idle does not run (no manager has looked at it yet)", p.args(command, "idle")...)
 		p.fails(t, 1, "consoles/wbe: not found; did you mean web? there are: idle, web", p.args(command, "wbe")...)
 	}
+	p.fails(t, 2, "--log and --wait exclude each other", p.args("console", "idle", "--log", "--wait")...)
+	p.fails(t, 1, "consoles/wbe: not found", p.args("console", "wbe", "--wait")...)
 	p.fails(t, 2, "--local and --data-dir are for VMs on this machine", p.args("console", "web", "--local")...)
 	p.fails(t, 1, "default/web: no such VM runs here", "console", "web", "--local")
 }
 
+// testClusterWait asks for the console of a VM whose pod does not run yet.
+func testClusterWait(t *testing.T, p *consolePod) {
+	p.podPhase(t, "Pending")
+	c := p.onTerminal(t, p.args("console", "web", "--wait")...)
+	c.shows(t, "waiting: consoles/web does not run (no manager has looked at it yet)")
+	p.podPhase(t, "Running")
+	c.shows(t, "[cuvee: console of consoles/web (Ctrl-] detaches)]")
+	c.typeIn(t, detachKey)
+	c.ends(t, 0)
+}
+
+// podPhase is what kubelet says that the pod is doing.
+func (p *consolePod) podPhase(t *testing.T, phase string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"status":{"phase":%q}}`, phase)
+	_, err := p.objects.Resource(podResource).Namespace("consoles").Patch(t.Context(), "web-0", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
+	must(t, err)
+}
+
 // Whoever may not read the token, or not connect to the pod, gets no console, and reads what is missing.
+// testClusterRights has users with exactly the rights of docs/cli.md:
+//
+//	| `console`, `screenshot`, `vnc` | `get` of `pods` and `secrets`, `create` (of older clusters `get`) of `pods/portforward` |
+//	| `viewer` | `get` of `vms` and `pods`, `list` of `secrets`, and `pods/portforward` as above where it forwards |
+func testClusterRights(t *testing.T, p *consolePod) {
+	user := p.user(t, "console-user", "get", "pods,secrets", "create", "pods/portforward")
+	p.output(t, "console", "web", "--log", "-n", "consoles", "--kubeconfig", user)
+	p.output(t, "screenshot", "web", "-o", filepath.Join(t.TempDir(), "screen.png"), "-n", "consoles", "--kubeconfig", user)
+	user = p.user(t, "console-viewer", "get", "vms.vmoperator.jdrupes.org,pods", "list", "secrets")
+	p.output(t, "viewer", "web", "--print", "-n", "consoles", "--kubeconfig", user)
+}
+
+// user makes a user who may do some things, each a verb and resources, and returns the kubeconfig.
+func (p *consolePod) user(t *testing.T, name string, rights ...string) string {
+	t.Helper()
+	config, err := apiServer.User(name)
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, testserver.WriteKubeconfig(file, config))
+	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
+	for i := 0; i < len(rights); i += 2 {
+		role := name + "-" + strconv.Itoa(i)
+		must(t, kube(kubectl, p.kubeconfig, [][]string{
+			{"create", "role", role, "--verb=" + rights[i], "--resource=" + rights[i+1]},
+			{"create", "rolebinding", role, "--role=" + role, "--user=" + name},
+		}))
+	}
+	return file
+}
+
 func testClusterForbidden(t *testing.T, p *consolePod) {
 	for user, rights := range map[string]struct{ resources, said string }{
 		"console-nobody":  {"vms.vmoperator.jdrupes.org", `cannot get resource "pods"`},
 		"console-looker":  {"pods", `cannot get resource "secrets"`},
 		"console-stopper": {"pods,secrets", `pods/portforward`},
 	} {
-		config, err := apiServer.User(user)
-		must(t, err)
-		file := filepath.Join(t.TempDir(), "kubeconfig")
-		must(t, testserver.WriteKubeconfig(file, config))
-		kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
-		must(t, kube(kubectl, p.kubeconfig, [][]string{
-			{"create", "role", user, "--verb=get", "--resource=" + rights.resources},
-			{"create", "rolebinding", user, "--role=" + user, "--user=" + user},
-		}))
+		file := p.user(t, user, "get", rights.resources)
 		p.fails(t, 1, rights.said, "console", "web", "--log", "-n", "consoles", "--kubeconfig", file)
 	}
 }

@@ -80,8 +80,9 @@ func stopAPIServer() {
 //		Be the administrator again.
 //	controller
 //		Run the controller in the script's namespace from now on.
-//	manage [SITE]
-//		Let an engine work in the script's namespace, with the built-in templates or with a site's, until nothing is left to do.
+//	manage [SITE [CONFIG]]
+//		Let an engine work in the script's namespace, with the built-in templates or with a site's, and with the manager's
+//		configuration, until nothing is left to do.
 //	until PATTERN PROGRAM [ARG...]
 //		Run a program again and again until it prints what matches.
 func TestClusterScripts(t *testing.T) {

@@ -18,6 +18,7 @@ type consoleFlags struct {
 	vmFlags
 	readOnly bool
 	log      bool
+	wait     bool
 	tail     int64
 	detach   string
 }
@@ -31,12 +32,13 @@ func newConsoleCommand() *cobra.Command {
 ends the command. The VM does not notice.
 
 One console types at a time: the newest. The others go on showing the output, and are told; Enter takes over again. When the
-VM ends, the command waits until it is started again.
+VM ends, the command waits until it is started again. With --wait it also waits for a VM that does not run yet.
 
 Without a terminal, input and output are passed on as they are, no key has a meaning, and the command ends with the VM.
 
 Exit codes: 0 detached, or the VM has ended; 1 no such VM runs, or the connection is refused; 2 the command line is wrong.`,
 		Example: `  cuvee console hello
+  cuvee console hello --wait
   cuvee console hello --log >boot.txt
   cuvee console hello --read-only | grep login:`,
 		Args: oneVM,
@@ -45,6 +47,7 @@ Exit codes: 0 detached, or the VM has ended; 1 no such VM runs, or the connectio
 	f.bind(cmd)
 	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "only show the output; nothing is taken over")
 	cmd.Flags().BoolVar(&f.log, "log", false, "print what is kept of the output (the last MiB, or --tail), and end")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for a VM that does not run yet, and say why it does not")
 	cmd.Flags().Int64Var(&f.tail, "tail", -1, "begin with so many `BYTES` of what was written before")
 	cmd.Flags().StringVar(&f.detach, "detach-key", "ctrl-]", "what ends the command on a terminal: ctrl- and a letter or one of ]\\^_, or none")
 	return cmd
@@ -58,6 +61,9 @@ func (f *consoleFlags) run(cmd *cobra.Command, name string) error {
 	if f.log && f.readOnly {
 		return usage(cmd, errors.New("--log and --read-only exclude each other"))
 	}
+	if f.log && f.wait {
+		return usage(cmd, errors.New("--log and --wait exclude each other"))
+	}
 	where, err := f.place(cmd, name)
 	if err != nil {
 		return err
@@ -70,7 +76,7 @@ func (f *consoleFlags) run(cmd *cobra.Command, name string) error {
 		return e.Log(cmd.Context(), cmd.OutOrStdout(), f.tail)
 	}
 	a := &attachment{
-		place: where, readOnly: f.readOnly, tail: f.tail, detach: key,
+		place: where, readOnly: f.readOnly, wait: f.wait, tail: f.tail, detach: key,
 		out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(),
 	}
 	return a.onTerminal(cmd.Context(), cmd.InOrStdin())

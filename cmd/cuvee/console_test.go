@@ -21,6 +21,10 @@ import (
 // detachKey is Ctrl-].
 const detachKey = "\x1d"
 
+// prompt is the end of the shell's. Ctrl-C waits for it: the guest's shell (BusyBox 1.35) can damage its heap when interrupted between
+// two commands.
+const prompt = "# "
+
 // A real guest, with a shell at its serial port, is used through the commands for a running VM.
 func TestConsole(t *testing.T) {
 	t.Parallel()
@@ -34,6 +38,7 @@ func TestConsole(t *testing.T) {
 		{"Types", testConsoleTypes},
 		{"TakesOver", testConsoleTakesOver},
 		{"DetachKey", testConsoleDetachKey},
+		{"HangsUp", testConsoleHangsUp},
 		{"ReadOnly", testConsoleReadOnly},
 		{"Log", testConsoleLog},
 		{"Signal", testConsoleSignal},
@@ -53,6 +58,7 @@ func testConsoleTypes(t *testing.T, h *home) {
 	p.shows(t, "[cuvee: console of hello (Ctrl-] detaches)]")
 	p.typeIn(t, "echo so \"it is\"\r")
 	p.shows(t, "so it is")
+	p.shows(t, prompt)
 	// Ctrl-C is the guest's, and does not end the command.
 	p.typeIn(t, "\x03echo still \"there\"\r")
 	p.shows(t, "still there")
@@ -91,11 +97,34 @@ func testConsoleTakesOver(t *testing.T, h *home) {
 func testConsoleDetachKey(t *testing.T, h *home) {
 	p := h.onTerminal(t, "console", "hello", "--detach-key", "Ctrl-T")
 	p.shows(t, "Ctrl-T detaches")
+	p.typeIn(t, "echo at the \"prompt\"\r")
+	p.shows(t, "at the prompt")
+	p.shows(t, prompt)
 	p.typeIn(t, detachKey+"\x03echo not \"yet\"\r")
 	p.shows(t, "not yet")
 	p.typeIn(t, "\x14")
 	p.ends(t, 0)
 	h.fails(t, 2, `"ctrl-7" is not valid`, "console", "hello", "--detach-key", "ctrl-7")
+}
+
+// A console that goes away while the guest writes is no concern of the guest.
+func testConsoleHangsUp(t *testing.T, h *home) {
+	p := h.onTerminal(t, "console", "hello")
+	p.shows(t, "console of hello")
+	p.typeIn(t, "seq 1000000 | while read -r n; do echo line $n; done &\r")
+	for range 3 {
+		gone := h.onTerminal(t, "console", "hello", "--read-only")
+		gone.shows(t, "line ")
+		if err := gone.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-gone.done
+		p.shows(t, "line ")
+	}
+	p.typeIn(t, "kill $!\recho still \"here\"\r")
+	p.shows(t, "still here")
+	p.typeIn(t, detachKey)
+	p.ends(t, 0)
 }
 
 // A console that only reads takes nothing over, and Ctrl-C is its user's.

@@ -45,15 +45,19 @@ func (f *planFlags) diff(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	manifests, err := e.manifests(cmd, f.files)
+	vms, err := e.vms()
 	if err != nil {
 		return err
 	}
-	view, err := e.view(cmd.Context())
+	manifests, err := e.manifests(cmd, f.files, vms)
 	if err != nil {
 		return err
 	}
-	subjects, err := plan.Named(view, manifests...)
+	view, err := e.view(cmd.Context(), vms)
+	if err != nil {
+		return err
+	}
+	subjects, err := plan.Named(view, manifests[vms.kind().Kind]...)
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,11 @@ func (f *planFlags) diff(cmd *cobra.Command, names []string) error {
 		}
 		subjects = append(subjects, s)
 	}
-	return f.show(cmd, e, view, subjects)
+	p, err := plan.Make(cmd.Context(), view, vms.current, vms.candidate, subjects)
+	if err != nil {
+		return e.failed(err)
+	}
+	return f.show(cmd, e, p)
 }
 
 // vm finds a VM by its name.

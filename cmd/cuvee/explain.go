@@ -194,7 +194,10 @@ func (e *explanation) runner() []link {
 		fmt.Sprintf("%s; %s CPUs, %s of RAM", said(running), text(e.vm.Object, "status", "cpus"), text(e.vm.Object, "status", "ram")),
 	}}
 	if running.status != "True" {
-		qemu.verdict, qemu.says, qemu.hint = waiting, []string{said(running)}, hint(running.reason)
+		qemu.verdict, qemu.says, qemu.hint = waiting, append([]string{said(running)}, importLines(e.vm.Object)...), hint(running.reason)
+	}
+	if running.reason == reasonImportFailed {
+		qemu.verdict = wrong
 	}
 	if paused := conditionOf(e.vm.Object, "Paused"); paused.status == "True" {
 		qemu.verdict, qemu.says, qemu.hint = wrong, []string{"the guest stands still: " + said(paused)}, hint(paused.reason)

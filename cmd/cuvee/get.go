@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +31,7 @@ func newGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [VM...]",
 		Short: "List the VMs of a cluster: whether they run, why not, and where",
-		Long: `List the VMs of a namespace, or those that are named. READY and REASON are those of the condition Ready, STATE is what the VM shall
+		Long: `List the VMs of a namespace, or those that are named. READY and REASON are those of the condition Ready, while a disk is filled with how far that is, STATE is what the VM shall
 be, CPUS and RAM are what the guest has, and ADDRESSES are those that the guest's agent tells.`,
 		Example: `  cuvee get
   cuvee get web -o wide
@@ -86,7 +86,7 @@ func (f *getFlags) run(cmd *cobra.Command, names []string) error {
 	}
 	t.write(vms)
 	if f.watch {
-		return t.follow(cmd.Context(), c, names, version)
+		return t.follow(cmd.Context(), c, names, vms, version)
 	}
 	return nil
 }
@@ -120,12 +120,17 @@ type vmTable struct {
 	namespaces bool
 	// headed says that the heads of the columns have been written.
 	headed bool
+	// widths are those of the columns: what comes later stands below what was written.
+	widths []int
 }
 
+// columnGap is how many blanks are between columns.
+const columnGap = 3
+
 func (t *vmTable) write(vms []unstructured.Unstructured) {
-	w := tabwriter.NewWriter(t.out, 0, 0, 3, ' ', 0)
+	var rows [][]string
 	if !t.headed {
-		fmt.Fprintln(w, strings.Join(t.heads(), "\t"))
+		rows = append(rows, t.heads())
 		t.headed = true
 	}
 	for _, vm := range vms {
@@ -134,10 +139,22 @@ func (t *vmTable) write(vms []unstructured.Unstructured) {
 			// Of a guest's word nothing may look like another line, or move the cursor.
 			cells[i] = oneLine(cell)
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
-	// Who does not read on has what was wanted.
-	_ = w.Flush()
+	for _, row := range rows {
+		t.widths = append(t.widths, make([]int, max(0, len(row)-len(t.widths)))...)
+		for i, cell := range row {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row[:len(row)-1] {
+			line.WriteString(cell + strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell)+columnGap))
+		}
+		// Who does not read on has what was wanted.
+		_, _ = fmt.Fprintln(t.out, line.String()+row[len(row)-1])
+	}
 }
 
 func (t *vmTable) heads() []string {
@@ -154,7 +171,7 @@ func (t *vmTable) heads() []string {
 func (t *vmTable) cells(vm unstructured.Unstructured) []string {
 	ready := conditionOf(vm.Object, "Ready")
 	cells := []string{
-		vm.GetName(), ready.status, ready.reason, text(vm.Object, "spec", "vm", "state"), text(vm.Object, "status", "nodeName"),
+		vm.GetName(), ready.status, reasonCell(vm), text(vm.Object, "spec", "vm", "state"), text(vm.Object, "status", "nodeName"),
 		text(vm.Object, "status", "cpus"), text(vm.Object, "status", "ram"), strings.Join(addresses(vm.Object), ","), age(vm),
 	}
 	if t.namespaces {

@@ -153,7 +153,7 @@ func renderGuest(t *testing.T, h *home, vm, disk string) *runner.Config {
 	t.Setenv("XDG_RUNTIME_DIR", h.runtime)
 	f := runFlags{dataDir: filepath.Join(h.data, "debian"), accel: "tcg"}
 	f.files, f.site = []string{h.write(t, vm)}, site
-	set, err := f.templates(localTemplates)
+	set, err := f.templates(io.Discard, localTemplates)
 	if err != nil {
 		t.Fatal(err)
 	}

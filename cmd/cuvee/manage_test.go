@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -12,14 +13,30 @@ import (
 
 	"github.com/cuvee-vm/cuvee"
 	"github.com/cuvee-vm/cuvee/controller"
+	"github.com/cuvee-vm/cuvee/controller/managerconfig"
 	"github.com/cuvee-vm/cuvee/controller/templateset"
 )
 
-// cmdManage lets an engine work until nothing is left to do, which is so when cuvee plan says it. It keeps a site's files as a manager does.
+// configOf is a file with a manager's configuration.
+type configOf string
+
+func (c configOf) Name() string { return filepath.Base(string(c)) }
+
+func (c configOf) Read() (string, error) {
+	text, err := managerconfig.ReadFile(string(c))
+	if err != nil {
+		return "", err
+	}
+	config, err := managerconfig.Parse(c.Name(), text)
+	return config.Settings, err
+}
+
+// cmdManage lets an engine work until nothing is left to do, which is so when cuvee plan says it. It keeps a site's files,
+// and its configuration, as a manager does.
 func cmdManage(ts *testscript.TestScript, neg bool, args []string) {
 	noNegation(ts, neg)
-	if len(args) > 1 {
-		ts.Fatalf("usage: manage [SITE]")
+	if len(args) > 2 {
+		ts.Fatalf("usage: manage [SITE [CONFIG]]")
 	}
 	ns := ts.Getenv("NS")
 	config := rest.CopyConfig(apiServer.Config)
@@ -32,8 +49,11 @@ func cmdManage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	o := templateset.Options{BuiltIn: cuvee.Files, Interval: 10 * time.Millisecond, Settle: 20 * time.Millisecond, Keeper: controller.TemplateKeeper{ConfigMaps: core.ConfigMaps(ns)}}
-	if len(args) == 1 {
+	if len(args) > 0 {
 		o.Directory = ts.MkAbs(args[0])
+	}
+	if len(args) > 1 {
+		o.Settings = configOf(ts.MkAbs(args[1]))
 	}
 	store, err := templateset.New(ctx, o)
 	ts.Check(err)

@@ -53,7 +53,11 @@ func (f *observeFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	view, err := e.view(cmd.Context())
+	vms, err := e.vms()
+	if err != nil {
+		return err
+	}
+	view, err := e.view(cmd.Context(), vms)
 	if err != nil {
 		return err
 	}
@@ -61,7 +65,7 @@ func (f *observeFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	preview, err := view.Preview(vmPackage(e.candidate), s.Item, s.Resource)
+	preview, err := view.Preview(vms.candidate, s.Item, s.Resource)
 	if err != nil {
 		return err
 	}

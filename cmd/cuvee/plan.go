@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/cuvee-vm/cuvee/controller"
 	"github.com/cuvee-vm/cuvee/controller/plan"
 	"github.com/cuvee-vm/cuvee/controller/templateset"
 )
@@ -28,10 +32,11 @@ type planFlags struct {
 func newPlanCommand() *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
-		Use:   "plan [--site DIRECTORY] [-f FILE]",
+		Use:   "plan [--site DIRECTORY] [--config FILE] [-f FILE]",
 		Short: "Show what a site's templates, or changed VMs, would change in a cluster",
 		Long: `Show what would be written to a cluster, object by object and field by field, who needs a restart, and which VMs would not be valid any
-more: with a site's templates for every VM of a namespace or of the cluster, or for the VMs of some files. Nothing is written.
+more: with a site's templates or a manager's configuration for every VM of a namespace or of the cluster, or for the VMs of some files.
+Further kinds that the templates have are planned for as VMs are, if the cluster knows them. Nothing is written.
 
 What is there is compared with what would be rendered, so changes that wait, and what others have changed, are shown, too. Values of
 Secrets are not.
@@ -39,6 +44,7 @@ Secrets are not.
 Exit codes: 0 nothing would change; 1 it could not be found out; 2 the command line is wrong; 3 something would change;
 4 a VM would become invalid.`,
 		Example: `  cuvee plan --site lab/
+  cuvee plan --site lab/ --config lab/config.yaml
   cuvee plan --site lab/ -A -o json
   cuvee plan -f vm.yaml`,
 		Args: noArgs,
@@ -68,31 +74,56 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	manifests, err := e.manifests(cmd, f.files)
+	manifests, err := e.manifests(cmd, f.files, e.pairs()...)
 	if err != nil {
 		return err
 	}
 	if !f.allNamespaces {
-		for _, m := range manifests {
+		for _, m := range slices.Concat(slices.Collect(maps.Values(manifests))...) {
 			if m.GetNamespace() != e.namespace {
 				return fmt.Errorf("%s is in the namespace %s, and the plan is for %s; -A is for all", m.GetName(), m.GetNamespace(), e.namespace)
 			}
 		}
 	}
-	view, err := e.view(cmd.Context())
-	if err != nil {
-		return err
+	var plans []*plan.Plan
+	var unknown error
+	for _, kind := range e.pairs() {
+		of := manifests[kind.kind().Kind]
+		// Of files alone nothing else is looked at.
+		if len(manifests) > 0 && len(of) == 0 && !f.changes() {
+			continue
+		}
+		p, err := f.plan(cmd.Context(), e, kind, of)
+		if errors.Is(err, errNoKind) && len(of) == 0 {
+			unknown = err
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
 	}
-	var subjects []plan.Subject
-	if len(manifests) > 0 && f.site == "" {
+	if len(plans) == 0 {
+		return unknown
+	}
+	return f.show(cmd, e, plan.Join(plans...))
+}
+
+// plan plans for the custom resources of a kind, with manifests in the place of theirs.
+func (f *planFlags) plan(ctx context.Context, e *engine, kind pair, manifests []*unstructured.Unstructured) (*plan.Plan, error) {
+	view, err := e.view(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	subjects, err := plan.Subjects(view, manifests...)
+	if len(manifests) > 0 && !f.changes() {
 		subjects, err = plan.Named(view, manifests...)
-	} else {
-		subjects, err = plan.Subjects(view, manifests...)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return f.show(cmd, e, view, subjects)
+	p, err := plan.Make(ctx, view, kind.current, kind.candidate, subjects)
+	return p, e.failed(err)
 }
 
 func (f *planFlags) checkOutput(cmd *cobra.Command) error {
@@ -102,16 +133,12 @@ func (f *planFlags) checkOutput(cmd *cobra.Command) error {
 	return nil
 }
 
-// show makes the plan and prints it. Its outcome is the exit code.
-func (f *planFlags) show(cmd *cobra.Command, e *engine, view *controller.View, subjects []plan.Subject) error {
-	p, err := plan.Make(cmd.Context(), view, vmPackage(e.current), vmPackage(e.candidate), subjects)
-	if err != nil {
-		return e.failed(err)
-	}
+// show prints a plan. Its outcome is the exit code.
+func (f *planFlags) show(cmd *cobra.Command, e *engine, p *plan.Plan) error {
 	if err := f.write(cmd.OutOrStdout(), p); err != nil {
 		return err
 	}
-	if f.site != "" {
+	if f.changes() {
 		e.refusal(cmd.ErrOrStderr(), p)
 	}
 	switch {

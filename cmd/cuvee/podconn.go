@@ -87,6 +87,11 @@ type podConn struct {
 	told   chan struct{}
 }
 
+// portError is what kubelet says about a port that cannot be connected to.
+type portError string
+
+func (e portError) Error() string { return string(e) }
+
 // podAddr is a port of a pod.
 type podAddr string
 
@@ -127,7 +132,7 @@ const maxFailure = 4 << 10
 func (p *podConn) hear(errs io.Reader) {
 	defer close(p.told)
 	if text, _ := io.ReadAll(io.LimitReader(errs, maxFailure)); len(text) > 0 {
-		p.failed = errors.New(oneLine(string(text)))
+		p.failed = portError(oneLine(string(text)))
 	}
 }
 

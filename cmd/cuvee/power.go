@@ -30,7 +30,7 @@ type wish struct {
 	patch func() map[string]any
 	// running says that only a VM that shall run can have it.
 	running bool
-	// done says whether the wish has come true for the VM as it is now; nil if nothing of the VM tells.
+	// done says whether the wish has come true for the VM as it is now.
 	done func(vm, patched *unstructured.Unstructured) bool
 	// outcome is what is the case then.
 	outcome string
@@ -70,7 +70,11 @@ new pod. So changes take effect that need a restart, which the condition Restart
 
 func newResetCommand() *cobra.Command {
 	return newPowerCommand(wish{
-		verb: "reset", patch: func() map[string]any { return annotationPatch(resetAnnotation) }, running: true,
+		verb: "reset", patch: func() map[string]any { return annotationPatch(resetAnnotation) }, running: true, outcome: "is reset",
+		// Whether the guest boots then is another thing: one that has panicked again was reset all the same.
+		done: func(vm, patched *unstructured.Unstructured) bool {
+			return text(vm.Object, "status", "handled", "reset") == patched.GetAnnotations()[resetAnnotation]
+		},
 	}, "Reset the guests of VMs, as the reset button of a machine does", `Give VMs the annotation cuvee-vm.github.io/reset with a new value. The guest is not asked, and may lose data; QEMU and the pod go on.`)
 }
 
@@ -96,7 +100,7 @@ func newPowerCommand(w wish, short, long string) *cobra.Command {
 		Use:     w.verb + " VM...",
 		Short:   short,
 		Long:    long,
-		Example: fmt.Sprintf("  cuvee %s web\n  cuvee %s web db -n vms", w.verb, w.verb),
+		Example: fmt.Sprintf("  cuvee %[1]s web\n  cuvee %[1]s web db -n vms\n  cuvee %[1]s web --wait --timeout 5m", w.verb),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage(cmd, errNoName)
@@ -107,11 +111,8 @@ func newPowerCommand(w wish, short, long string) *cobra.Command {
 		ValidArgsFunction: f.completeVMs,
 	}
 	f.bind(cmd)
-	if w.done != nil {
-		cmd.Example += fmt.Sprintf("\n  cuvee %s web --wait --timeout 5m", w.verb)
-		cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until it is done, and say what is waited for")
-		cmd.Flags().DurationVar(&f.timeout, "timeout", 20*time.Minute, "how long to wait")
-	}
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until it is done, and say what is waited for")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 20*time.Minute, "how long to wait")
 	return cmd
 }
 

@@ -26,8 +26,8 @@ func newRenderCommand() *cobra.Command {
 	var f renderFlags
 	cmd := &cobra.Command{
 		Use:   "render -f FILE",
-		Short: "Print the manifests that VirtualMachines become",
-		Long: `Print the manifests that VirtualMachines become, as they would be applied.
+		Short: "Print the manifests that VirtualMachines and Machines become",
+		Long: `Print the manifests that VirtualMachines and Machines become, as they would be applied.
 
 The files may hold other objects, too: a Secret, PersistentVolumeClaims, Pods. They stand for what is in the cluster,
 where that matters for the result. What only a cluster can tell is shown as a text in angle brackets. Conditions that a
@@ -42,6 +42,7 @@ If any input is refused nothing is printed but what is wrong with it, one line a
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.bind(cmd.Flags())
+	f.bindConfig(cmd.Flags())
 	cmd.Flags().StringVarP(&f.output, "output", "o", "yaml", "yaml, json (one List), or qemu (the command line that QEMU gets)")
 	complete(cmd, "output", "yaml", "json", "qemu")
 	return cmd
@@ -80,19 +81,45 @@ func (f *renderFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// renderAll renders every VM of the files, and collects the faults of all.
+// renderAll renders every custom resource of the files, and collects the faults of all.
 func (f *inputFlags) renderAll(cmd *cobra.Command) ([]rendered, error) {
-	set, err := f.templates(vmTemplates)
+	docs, err := f.read(cmd)
 	if err != nil {
 		return nil, err
 	}
-	docs, others, err := f.load(cmd, set)
+	packages, err := f.packages(docs)
 	if err != nil {
 		return nil, err
 	}
 	var all []rendered
 	var faults render.Faults
-	for _, d := range docs {
+	for _, pkg := range packages {
+		some, err := f.renderWith(cmd, pkg, docs)
+		var found render.Faults
+		if err != nil && !errors.As(err, &found) {
+			return nil, err
+		}
+		all, faults = append(all, some...), append(faults, found...)
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return all, nil
+}
+
+// renderWith renders those that a template package is for.
+func (f *inputFlags) renderWith(cmd *cobra.Command, pkg string, docs []render.Document) ([]rendered, error) {
+	set, err := f.templates(cmd.ErrOrStderr(), pkg)
+	if err != nil {
+		return nil, err
+	}
+	inputs, others, err := f.split(cmd, set, docs)
+	if err != nil {
+		return nil, err
+	}
+	var all []rendered
+	var faults render.Faults
+	for _, d := range inputs {
 		r, err := set.RenderObserving(render.Input{Document: d, Engine: &render.Engine{ResourceVersion: resourceVersion(d)}}, others)
 		var found render.Faults
 		if errors.As(err, &found) {

@@ -108,7 +108,7 @@ Exit codes: 0 all is well; 1 an input is refused, or the work failed; 2 the comm
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	root.AddCommand(newRenderCommand(), newVetCommand(), newRunCommand(), newConsoleCommand(), newScreenshotCommand(), newViewerCommand(), newVNCCommand(),
 		newGetCommand(), newExplainCommand(), newStartCommand(), newStopCommand(), newRestartCommand(), newResetCommand(),
-		newPlanCommand(), newDiffCommand(), newObserveCommand(), newCRDCommand(), newVersionCommand())
+		newImageCommand(), newPlanCommand(), newDiffCommand(), newObserveCommand(), newCRDCommand(), newVersionCommand())
 	return root
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,9 +37,10 @@ func newRunCommand() *cobra.Command {
 		Long: `Run a VirtualMachine on this machine, in the foreground, without Kubernetes: the same templates with the overlay
 templates/vm/local, the same runner. The VM's first serial port is on the terminal.
 
-Ctrl-C (or SIGTERM) asks the guest to power down and waits for it as long as powerdownTimeout says; a second Ctrl-C
-ends the VM at once. Disks are files: those of --disk, otherwise files in the data directory that are made at the first
-start. Networks are of the user kind. The VM runs even if its spec.vm.state is Stopped.
+Ctrl-C (or SIGTERM, or that nobody reads the output any more) asks the guest to power down and waits for it as long as
+powerdownTimeout says; a second Ctrl-C ends the VM at once. Disks are files: those of --disk, otherwise files in the data directory that are made at the first
+start, and filled with their source if they have one. Images of disks may be files and directories here; others are kept in the
+user's cache directory. Networks are of the user kind. The VM runs even if its spec.vm.state is Stopped.
 
 The data directory is $XDG_DATA_HOME/cuvee/NAMESPACE/NAME (usually below ~/.local/share); it holds the disks, the firmware's
 variables and what was chosen at the first start.
@@ -81,7 +83,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usage(cmd, err)
 	}
-	set, err := f.templates(localTemplates)
+	set, err := f.templates(cmd.ErrOrStderr(), localTemplates)
 	if err != nil {
 		return err
 	}
@@ -100,6 +102,11 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	// With SIGPIPE caught, a write that nobody can read fails, and does not end this process. Which write it was the signal does not
+	// say: a console's client that hangs up raises it, too. So nothing is read from here, see watchedOutput.
+	brokenPipes := make(chan os.Signal, 1)
+	signal.Notify(brokenPipes, syscall.SIGPIPE)
+	defer signal.Stop(brokenPipes)
 	host, err := f.host(docs[0], disks)
 	if err != nil {
 		return err
@@ -119,7 +126,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 
 // supervise runs the VM until it ends, with the terminal at its serial port, its console on a socket in the runtime directory, and
 // signals as its power button.
-func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, runtimeDir string, signals <-chan os.Signal) error {
+func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, runtimeDir string, signals chan os.Signal) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	force := make(chan struct{})
@@ -139,10 +146,14 @@ func (f *runFlags) supervise(cmd *cobra.Command, cfg *runner.Config, runtimeDir 
 			ProbeKVM:   probeKVM(logger, f.accel),
 			Serial:     console.serial,
 			ConsoleIn:  typed,
-			ConsoleOut: cmd.OutOrStdout(),
+			ConsoleOut: watchedOutput{cmd.OutOrStdout(), signals},
 			Force:      force,
 		})
 		console.vm.Store(vm)
+		showing, shown := context.WithCancel(ctx)
+		var shows sync.WaitGroup
+		shows.Go(func() { showImports(showing, vm, cmd.ErrOrStderr()) })
+		defer func() { shown(); shows.Wait() }()
 		return vm.Run(ctx)
 	}
 	end, err := untilStopped(ctx, cfg, logger, run)
@@ -203,6 +214,23 @@ func powerButton(ctx context.Context, signals <-chan os.Signal, cancel func(), f
 			return
 		}
 	}
+}
+
+// watchedOutput presses the power button when nobody reads the guest's console any more, as in "cuvee run | head".
+type watchedOutput struct {
+	io.Writer
+	signals chan<- os.Signal
+}
+
+func (w watchedOutput) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		select {
+		case w.signals <- syscall.SIGPIPE:
+		default: // One is there already.
+		}
+	}
+	return n, err
 }
 
 // probeKVM says whether a guest really runs under KVM, and why not if it does not.

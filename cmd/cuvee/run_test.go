@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -335,6 +336,32 @@ type cuveeRun struct {
 // start starts "cuvee run" without KVM, as no guest may run under it where the tests do.
 func (h *home) start(t *testing.T, args ...string) *cuveeRun {
 	t.Helper()
+	r := h.prepare(t, args...)
+	r.cmd.Stdout = r.out
+	r.begin(t)
+	return r
+}
+
+// startReading is start, but that only so many bytes of its standard output are read, and then nothing any more.
+func (h *home) startReading(t *testing.T, bytes int64, args ...string) *cuveeRun {
+	t.Helper()
+	r := h.prepare(t, args...)
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cmd.Stdout = writer
+	r.begin(t)
+	writer.Close()
+	go func() {
+		defer reader.Close()
+		_, _ = io.CopyN(io.Discard, reader, bytes)
+	}()
+	return r
+}
+
+func (h *home) prepare(t *testing.T, args ...string) *cuveeRun {
+	t.Helper()
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
 		t.Skip("qemu-system-x86_64 is not installed (Debian: qemu-system-x86)")
 	}
@@ -343,8 +370,13 @@ func (h *home) start(t *testing.T, args ...string) *cuveeRun {
 		out:  &output{more: make(chan struct{})},
 		done: make(chan struct{}),
 	}
-	r.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+h.data, "XDG_RUNTIME_DIR="+h.runtime)
-	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
+	r.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+h.data, "XDG_RUNTIME_DIR="+h.runtime, "XDG_CACHE_HOME="+filepath.Join(h.dir, "cache"))
+	r.cmd.Stderr = r.out
+	return r
+}
+
+func (r *cuveeRun) begin(t *testing.T) {
+	t.Helper()
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +388,6 @@ func (h *home) start(t *testing.T, args ...string) *cuveeRun {
 		_ = r.cmd.Process.Kill()
 		<-r.done
 	})
-	return r
 }
 
 func (r *cuveeRun) signal(t *testing.T, s os.Signal) {

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cuvee-vm/cuvee/render"
+	"github.com/cuvee-vm/cuvee/runner"
 )
 
 // A viewer gets what the VM's spec and its Secret say, in a file that only its user can read.
@@ -78,6 +81,33 @@ delete-this-file=1
 	})
 	run.signal(t, syscall.SIGTERM)
 	run.ends(t, 4, "")
+}
+
+// A viewer connects to where QEMU listens, unless the spec names another way.
+func TestDisplayOf(t *testing.T) {
+	cfg := &runner.Config{Boot: runner.Boot{Args: []runner.Arg{
+		{Option: "smp", Value: 1},
+		{Option: "spice", Keys: map[string]any{"addr": "127.0.0.1", "port": 5901}},
+	}}}
+	cases := map[string]struct {
+		spice map[string]any
+		cfg   *runner.Config
+		want  *spiceDisplay
+	}{
+		"Nothing":   {spice: map[string]any{}, cfg: cfg, want: &spiceDisplay{Host: "127.0.0.1", Port: "5901"}},
+		"Server":    {spice: map[string]any{"server": "vm.example"}, cfg: cfg, want: &spiceDisplay{Host: "vm.example", Port: "5901"}},
+		"Proxy":     {spice: map[string]any{"proxyUrl": "http://proxy.example:3128"}, cfg: cfg, want: &spiceDisplay{Host: "127.0.0.1", Port: "5901", Proxy: "http://proxy.example:3128"}},
+		"NoDisplay": {spice: map[string]any{"server": "vm.example"}, cfg: &runner.Config{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			spec := map[string]any{"vm": map[string]any{"display": map[string]any{"spice": tc.spice}}}
+			got := displayOf(tc.cfg, render.Document{Object: map[string]any{"spec": spec}})
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // What a VM's spec says cannot add a line to the file.

@@ -12,18 +12,27 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 )
 
-// follow writes a line for each change of the VMs of these names, or of all, until the user ends it.
-func (t *vmTable) follow(ctx context.Context, c *cluster, names []string, version string) error {
+// follow writes a line for each change of the VMs of these names, or of all, until the user ends it. Those that were written stand in
+// the table already.
+func (t *vmTable) follow(ctx context.Context, c *cluster, names []string, written []unstructured.Unstructured, version string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// A watch that begins anew tells of all VMs, and most are as they were.
+	last := map[types.UID]string{}
+	for _, vm := range written {
+		last[vm.GetUID()] = vm.GetResourceVersion()
+	}
 	err := c.watch(ctx, version, func(vm *unstructured.Unstructured) {
-		if len(names) == 0 || slices.Contains(names, vm.GetName()) {
-			t.write([]unstructured.Unstructured{*vm})
+		if len(names) > 0 && !slices.Contains(names, vm.GetName()) || last[vm.GetUID()] == vm.GetResourceVersion() {
+			return
 		}
+		last[vm.GetUID()] = vm.GetResourceVersion()
+		t.write([]unstructured.Unstructured{*vm})
 	})
 	if ctx.Err() != nil {
 		return nil
