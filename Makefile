@@ -12,7 +12,7 @@ MODULES = $(shell find . -name .cache -prune -o -path ./tools/kube -prune -o -na
 	[ -z "$$(find "$$dir" -name '*.go' -print -quit)" ] || echo "$$dir"; done)
 
 # Where goroutines meet, and a data race could be.
-RACE = ./render/... ./runner/qmp/... ./runner/cluster/... ./runner/endpoint/... ./runner/serial ./runner/consoleserver ./runner/guestagent ./runner/vmopagent ./cmd/cuvee-runner ./controller/templateset
+RACE = ./render ./runner/qmp/... ./runner/cluster/... ./runner/endpoint/... ./runner/serial ./runner/consoleserver ./runner/guestagent ./runner/vmopagent ./cmd/cuvee-runner ./controller/templateset
 
 # What the programs say they are: the newest tag and the commit.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -33,7 +33,7 @@ each = for module in $(MODULES); do (cd "$$module" && echo "== $$module: $(1)" &
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: ## Boot examples/hello.yaml in QEMU, with its console in this terminal
@@ -52,20 +52,57 @@ kube: ## Build the Kubernetes that tests run on (a quarter of an hour, once); pr
 	@tools/kube/build.sh
 
 .PHONY: smoke
-smoke: $(KUBE) ## Apply a VirtualMachine to a cluster of one real node, and see its guest boot and stop; takes root
-	@tools/need.sh smoke
-	@tools/smoke/smoke.sh
+smoke: RUN = sample|console|stop-start
+smoke: e2e ## The first few of the scripts of e2e
+
+# Before Kubernetes is built for nothing.
+.PHONY: can-cluster
+can-cluster:
+	@tools/cluster/cluster.sh check
+
+.PHONY: e2e
+e2e: $(if $(filter skip,$(CUVEE_E2E)),,can-cluster $(KUBE)) ## Run VMs on a cluster of real nodes, as a user: the scripts of tools/e2e/testdata, or those of RUN=name; takes root and minutes
+	@QUICKSTART=$(if $(filter-out quickstart,$(RUN)),no,yes) tools/e2e/e2e.sh '-test.run=TestScripts/^($(or $(RUN),.*))$$'
+
+.PHONY: cluster
+cluster: can-cluster $(KUBE) ## Start a cluster of real nodes (NODES=1 to 3) with Cuvee's images, which stays up; takes root
+	@tools/cluster/cluster.sh up
+
+.PHONY: cluster-down
+cluster-down: ## End it
+	@tools/cluster/cluster.sh down
+
+.PHONY: images
+images: ## Build the images of the manager and the runner with docker, podman or buildah
+	@tools/images/build.sh
+
+.PHONY: load-kind
+load-kind: ## Build bin/cuvee and the images of the quick start in the README, and load them into the cluster of kind on this machine
+	@tools/need.sh demo
+	@tools/images/load.sh kind
+
+.PHONY: load-k3s
+load-k3s: ## The same for k3s
+	@tools/need.sh demo
+	@tools/images/load.sh k3s
+
+.PHONY: images-offline
+images-offline: ## Build the same without a registry, into archives whose names it prints; takes root
+	@tools/need.sh images-offline
+	@tools/images/offline.sh
 
 .PHONY: test-long
-test-long: ## Start, change and stop VMs again and again, storm their consoles, look for leaks, and kill the manager at work; takes minutes
+test-long: $(KUBE) ## Start, change and stop VMs again and again, storm their consoles, look for leaks, kill the manager at work, and nodes; takes root and long
 	@tools/need.sh test
-	@go test -tags long -count=1 -timeout 60m -v $(TESTFLAGS) ./runner ./cmd/cuvee-runner ./cmd/cuvee-manager -run '^TestLong'
+	@go test -tags long -count=1 -timeout 60m -v $(TESTFLAGS) ./runner ./runner/content ./cmd/cuvee-runner ./cmd/cuvee-manager -run '^TestLong'
+	@tools/cluster/test.sh
+	@tools/e2e/e2e.sh '-test.run=TestLong|TestScripts/^shutdown' -shutdowns=10 -patience=15m -test.parallel=1
 
 .PHONY: test-guest
 test-guest: ## Boot a whole Debian, which it builds, and look at it from inside and outside; takes root and minutes
 	@tools/need.sh test test-guest
 	@tools/debian-guest/build.sh
-	@go test -tags guest -count=1 -timeout 30m $(TESTFLAGS) ./cmd/cuvee -run '^TestGuest$$'
+	@go test -tags guest -count=1 -timeout 30m $(TESTFLAGS) ./cmd/cuvee -run '^TestGuest'
 
 .PHONY: bench-render
 bench-render: ## Measure rendering; prints lines of "figure NAME VALUE UNIT"
@@ -92,6 +129,15 @@ bench-manager: $(KUBE) ## Measure the start of the manager on a real API server;
 	@tools/need.sh test
 	@./bench/manager.sh
 
+.PHONY: bench-machine
+bench-machine: $(KUBE) ## Measure Machines on a real API server, with 1,000 of them; prints lines of "figure NAME VALUE UNIT"
+	@tools/need.sh test
+	@./bench/machine.sh
+
+.PHONY: bench-cluster
+bench-cluster: $(KUBE) ## Measure VMs on a real node, from kubectl apply to a guest; takes root and minutes; prints lines of "figure NAME VALUE UNIT"
+	@./bench/cluster.sh
+
 .PHONY: bench-guest
 bench-guest: ## Measure the boot of a whole Debian; takes root and minutes; prints lines of "figure NAME VALUE UNIT"
 	@tools/need.sh test test-guest
@@ -100,6 +146,11 @@ bench-guest: ## Measure the boot of a whole Debian; takes root and minutes; prin
 .PHONY: bench-console
 bench-console: ## Measure consoles over websockets; prints lines of "figure NAME VALUE UNIT"
 	@./bench/console.sh
+
+.PHONY: bench-import
+bench-import: ## Measure how a disk is filled with an image; prints lines of "figure NAME VALUE UNIT"
+	@tools/need.sh test
+	@./bench/import.sh
 
 .PHONY: bench-libvirt
 bench-libvirt: ## Measure the start of a VM against libvirt, which it installs; takes root
@@ -126,13 +177,14 @@ check: vet lint formats generated tidy ## Everything that is checked beside the 
 
 .PHONY: vet
 vet: ## go vet, and cue vet over the schema and the templates
-	@$(call each,go vet -tags long$(,)guest ./...)
-	@go tool cue vet -c=false ./...
+	@$(call each,go vet -tags long$(,)guest$(,)e2e ./...)
+# A site's files, such as those of tools/e2e, are no package without the templates that they are laid over.
+	@go tool cue vet -c=false ./schema/... ./templates/... ./kustomize/...
 
 .PHONY: lint
 lint: ## golangci-lint over the Go files, shellcheck over the scripts
 	@tools/need.sh check
-	@shellcheck $$(git grep --untracked -lIE '^#!.*\b(ba)?sh$$' -- .ci tools bench)
+	@shellcheck $$(git grep --untracked -lIE '^#!.*\b(ba)?sh$$' -- .ci tools bench ':!*.txtar')
 	@$(call each,$(CURDIR)/tools/lint/golangci-lint run)
 
 .PHONY: formats

@@ -94,7 +94,7 @@ func (b *bench) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.api, err = apiserver.New(config, hc, mapper); err != nil {
+	if b.api, err = apiserver.New(config, hc, apiserver.NewMapper(config, hc, mapper)); err != nil {
 		return err
 	}
 	if b.dynamic, err = dynamic.NewForConfigAndClient(config, hc); err != nil {

@@ -52,7 +52,7 @@ func fill(ctx context.Context, o options, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	api, err := apiserver.New(config, hc, mapper)
+	api, err := apiserver.New(config, hc, apiserver.NewMapper(config, hc, mapper))
 	if err != nil {
 		return err
 	}
