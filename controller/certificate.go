@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -20,7 +19,7 @@ type certificate struct {
 	uid             types.UID
 	resourceVersion string
 	// asked stands for what the certificate was compared with.
-	asked [sha256.Size]byte
+	asked digest
 	// renewAt is when there has to be another one; zero means never, as the Secret is not ours.
 	renewAt time.Time
 }
@@ -71,7 +70,7 @@ func (p *pass) certificate(ctx context.Context, t *target, want render.Generate,
 	if t.item == nil {
 		return nil, nil
 	}
-	if c, ok := p.state.certificates.get(t.Key); ok && c.uid == t.item.UID && c.resourceVersion == t.item.ResourceVersion && c.asked == digest(want) {
+	if c, ok := p.state.certificates.get(t.Key); ok && c.uid == t.item.UID && c.resourceVersion == t.item.ResourceVersion && c.asked == asked(want) {
 		return &c, nil
 	}
 	text, _, err := p.api.GetData(ctx, t.ref)
@@ -101,13 +100,13 @@ func (p *pass) knowCertificate(key string, i *watch.Item, want render.Generate, 
 	if i == nil {
 		return nil
 	}
-	c := certificate{uid: i.UID, resourceVersion: i.ResourceVersion, asked: digest(want), renewAt: renewAt}
+	c := certificate{uid: i.UID, resourceVersion: i.ResourceVersion, asked: asked(want), renewAt: renewAt}
 	p.state.certificates.set(key, c)
 	return &c
 }
 
-// digest stands for what is asked for.
-func digest(want render.Generate) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, want)) }
+// asked stands for what is asked for.
+func asked(want render.Generate) digest { return digestOf(fmt.Append(nil, want)) }
 
 // lifetime reads the durations of a certificate.
 func lifetime(key string, g render.Generate) (validFor, renewBefore time.Duration, err error) {

@@ -136,7 +136,7 @@ func (k *kindController) try(set *render.Set, item *watch.Item, at addresses) er
 func (p *pass) try(at addresses) error {
 	for range maxRenders {
 		p.changing.RLock()
-		observed, err := p.gather(p.pkg.Set, at)
+		observed, err := p.find(p.pkg.Set, at).gather(p.pkg.Set)
 		p.changing.RUnlock()
 		if err != nil {
 			return err

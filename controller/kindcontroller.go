@@ -50,6 +50,8 @@ type kindController struct {
 
 	// example is where the last custom resource that was rendered looks.
 	example atomic.Pointer[pattern]
+	// lastRead is the pattern that was read last.
+	lastRead atomic.Pointer[readPattern]
 
 	mu     sync.Mutex
 	states map[types.NamespacedName]*state

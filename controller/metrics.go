@@ -3,6 +3,7 @@ package controller
 import (
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,7 +98,10 @@ func (p *pass) countWrite(verb string, ref apiserver.Ref, err error) {
 func (p *pass) setMetrics(m map[string]float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state.metrics = m
+	p.state.metrics = nil
+	if len(m) > 0 {
+		p.state.metrics = m
+	}
 }
 
 // Describe tells nothing in advance: which metrics there are is up to the templates.
@@ -128,8 +132,8 @@ func (k *kindController) collect(name string, ch chan<- prometheus.Metric) {
 	}
 	resources := map[group]int{}
 	for ref, s := range k.states {
-		if s.ready != (readiness{}) {
-			resources[group{ref.Namespace, s.ready}]++
+		if s.ready != (unique.Handle[readiness]{}) {
+			resources[group{ref.Namespace, s.ready.Value()}]++
 		}
 		for metric, value := range s.metrics {
 			desc := prometheus.NewDesc("cuvee_"+name+"_"+metricName(metric), "As the templates have it.", []string{"namespace", "name"}, nil)
@@ -153,7 +157,7 @@ func (p *pass) setReady(status map[string]any) {
 	c := conditionsOf(status)[conditionReady]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state.ready = readiness{text(c["status"]), text(c["reason"])}
+	p.state.ready = unique.Make(readiness{text(c["status"]), text(c["reason"])})
 }
 
 // metricName makes a name of Prometheus' kind of one in the templates.

@@ -35,19 +35,49 @@ func (a addresses) pattern(whose types.NamespacedName) pattern {
 }
 
 // of are the addresses of one custom resource.
-func (p pattern) of(whose types.NamespacedName) addresses {
+func (p pattern) of(whose types.NamespacedName) addresses { return p.marked().of(whose) }
+
+// marked are the addresses with the marks.
+func (p pattern) marked() addresses {
 	if p == (pattern{}) {
 		return nil
 	}
 	var out addresses
 	_ = json.Unmarshal([]byte(unique.Handle[string](p).Value()), &out)
-	for _, list := range out {
-		for i, at := range list {
-			list[i] = at.For(whose)
+	return out
+}
+
+// of puts somebody's namespace and name in the place of the marks.
+func (a addresses) of(whose types.NamespacedName) addresses {
+	if a == nil {
+		return nil
+	}
+	out := make(addresses, len(a))
+	for key, list := range a {
+		at := make([]watch.Address, len(list))
+		for i, marked := range list {
+			at[i] = marked.For(whose)
 		}
-		slices.Sort(list)
+		slices.Sort(at)
+		out[key] = at
 	}
 	return out
+}
+
+// readPattern is a pattern that was read.
+type readPattern struct {
+	pattern
+	marked addresses
+}
+
+// readPattern is marked of a pattern, which most often is the same as the last one.
+func (k *kindController) readPattern(p pattern) addresses {
+	if last := k.lastRead.Load(); last != nil && last.pattern == p {
+		return last.marked
+	}
+	now := &readPattern{p, p.marked()}
+	k.lastRead.Store(now)
+	return now.marked
 }
 
 // addressesOf translates lookups.
@@ -82,7 +112,7 @@ func (a addresses) equal(o addresses) bool {
 func (k *kindController) want(who types.NamespacedName, last, now pattern) {
 	watches := k.pkg.Load().Set.Watches
 	each := func(p pattern, do func(*watch.Kind, watch.Address)) {
-		for key, list := range p.of(who) {
+		for key, list := range k.readPattern(p).of(who) {
 			l := watches[key]
 			if kind := k.watches.Kind(gvk(l.APIVersion, l.Kind)); kind != nil {
 				for _, at := range list {
@@ -95,24 +125,12 @@ func (k *kindController) want(who types.NamespacedName, last, now pattern) {
 	each(now, func(kind *watch.Kind, at watch.Address) { kind.Want(at, who) })
 }
 
-// gather returns what is at the addresses, as the templates asked for it. A lookup that found nothing is left out, as it is
-// for templates that are rendered without a cluster.
-func (k *kindController) gather(set *render.Set, a addresses) (map[string][]map[string]any, error) {
-	out := map[string][]map[string]any{}
-	var failed error
-	k.eachFound(set, a, func(key string, l render.Lookup, item *watch.Item) {
-		object, err := item.Object()
-		if err != nil {
-			failed = err
-			return
-		}
-		out[key] = append(out[key], l.Project(object))
-	})
-	return out, failed
-}
+// found are objects that were found for a custom resource at one moment, by the key of their lookup.
+type found map[string][]*watch.Item
 
-// eachFound goes through what is at the addresses.
-func (k *kindController) eachFound(set *render.Set, a addresses, do func(string, render.Lookup, *watch.Item)) {
+// find returns what is at the addresses.
+func (k *kindController) find(set *render.Set, a addresses) found {
+	out := found{}
 	for key, list := range a {
 		l := set.Watches[key]
 		kind := k.watches.Kind(gvk(l.APIVersion, l.Kind))
@@ -120,11 +138,34 @@ func (k *kindController) eachFound(set *render.Set, a addresses, do func(string,
 			continue
 		}
 		for _, at := range list {
-			for _, item := range kind.Find(at) {
-				do(key, l, item)
-			}
+			out[key] = append(out[key], kind.Find(at)...)
 		}
 	}
+	return out
+}
+
+// gather returns what was found, as the templates asked for it. A lookup that found nothing is left out, as it is
+// for templates that are rendered without a cluster.
+func (f found) gather(set *render.Set) (map[string][]map[string]any, error) {
+	out := map[string][]map[string]any{}
+	for key, items := range f {
+		for _, i := range items {
+			object, err := i.Object()
+			if err != nil {
+				return nil, err
+			}
+			out[key] = append(out[key], set.Watches[key].Project(object))
+		}
+	}
+	return out, nil
+}
+
+// addresses are where the pass looks.
+func (p *pass) addresses() addresses {
+	if p.at == nil || p.atOf != p.state.at {
+		p.at, p.atOf = p.readPattern(p.state.at).of(p.ref), p.state.at
+	}
+	return p.at
 }
 
 // lookAt makes a pass look elsewhere from now on.

@@ -75,7 +75,7 @@ func (v *View) Preview(pkg Package, item *watch.Item, resource map[string]any) (
 		return nil, err
 	}
 	out := &Preview{Result: p.result}
-	observed, err := p.gather(pkg.Set, p.state.at.of(p.ref))
+	observed, err := p.find(pkg.Set, p.addresses()).gather(pkg.Set)
 	if err != nil {
 		return nil, err
 	}

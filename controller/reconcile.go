@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,9 +38,10 @@ type state struct {
 	contests map[apiserver.Ref]*contest
 	// complete says that the last pass has done all there was to do, with this input, these objects, this status.
 	complete               bool
-	input, objects, status [sha256.Size]byte
-	// seen are the serials of all that there was when the last pass had nothing to do, with the templates' revision.
-	seen     []uint64
+	input, objects, status digest
+	// seen stands for the serials of all that there was when the last pass had nothing to do, with the templates' revision; it is zero if
+	// that is not known.
+	seen     digest
 	revision string
 	// wake is when to render again although nothing has changed; zero if never.
 	wake time.Time
@@ -45,11 +50,12 @@ type state struct {
 	// rendered says that the last pass could render.
 	rendered bool
 	metrics  map[string]float64
-	// series are the entries of metrics of the kind as the last render had them, and measured the beginnings of what was observed.
+	// counted says that series are those of a render: entries of metrics of the kind. measured are the beginnings of what was observed.
+	counted  bool
 	series   map[string]render.Series
 	measured map[string]string
 	// ready is what the condition Ready says.
-	ready readiness
+	ready unique.Handle[readiness]
 }
 
 // pass is one look at one custom resource.
@@ -64,6 +70,11 @@ type pass struct {
 	result   *render.Result
 	// refs name the rendered objects, by their keys.
 	refs map[string]apiserver.Ref
+	// at are the addresses of atOf.
+	at   addresses
+	atOf pattern
+	// serials stand for those of all objects at the last look.
+	serials digest
 	// judged are the custom resource's objects as this pass has found or left them.
 	judged map[apiserver.Ref]*watch.Item
 	// looking says that the pass is a preview: nobody is told of changes for it.
@@ -192,18 +203,36 @@ func (p *pass) due() bool {
 // untouched says that there was nothing to do, and that there has not been a change of anything since. It costs next to nothing: so do
 // passes without a reason.
 func (p *pass) untouched() bool {
-	return !p.due() && p.state.seen != nil && p.state.revision == p.pkg.Revision && slices.Equal(p.state.seen, p.serials())
+	if p.due() || p.state.seen == (digest{}) || p.state.revision != p.pkg.Revision {
+		return false
+	}
+	p.look()
+	return p.state.seen == p.serials
 }
 
-// serials are those of all objects that concern the custom resource, and its own.
-func (p *pass) serials() []uint64 {
-	out := []uint64{p.item.Serial()}
-	p.eachFound(p.pkg.Set, p.state.at.of(p.ref), func(_ string, _ render.Lookup, i *watch.Item) {
-		out = append(out, i.Serial())
-	})
-	p.eachMade(func(_ apiserver.Ref, i *watch.Item) { out = append(out, i.Serial()) })
-	slices.Sort(out)
-	return slices.Clip(out)
+// look finds what the templates look at, and notes the serials of all objects that concern the custom resource: what changes from here
+// on is for the next pass.
+func (p *pass) look() found {
+	f := p.find(p.pkg.Set, p.addresses())
+	serials := []uint64{p.item.Serial()}
+	for _, items := range f {
+		for _, i := range items {
+			serials = append(serials, i.Serial())
+		}
+	}
+	p.eachMade(func(_ apiserver.Ref, i *watch.Item) { serials = append(serials, i.Serial()) })
+	slices.Sort(serials)
+	var text []byte
+	for _, s := range serials {
+		text = binary.LittleEndian.AppendUint64(text, s)
+	}
+	p.serials = digestOf(text)
+	return f
+}
+
+// rested notes that a pass over all that was there at the last look has nothing left to do.
+func (p *pass) rested() {
+	p.state.seen, p.state.revision = p.serials, p.pkg.Revision
 }
 
 // unchanged says that the last pass has left nothing to do, and that nothing has changed since that matters.
@@ -212,13 +241,7 @@ func (p *pass) unchanged() (bool, error) {
 	if p.due() {
 		return false, nil
 	}
-	// What changes while it is compared is for the next pass.
-	serials := p.serials()
-	observed, err := p.gather(p.pkg.Set, s.at.of(p.ref))
-	if err != nil {
-		return false, err
-	}
-	input, err := p.inputDigest(observed)
+	input, err := p.inputDigest(p.look())
 	if err != nil || input != s.input || p.objectsDigest() != s.objects {
 		return false, err
 	}
@@ -226,7 +249,7 @@ func (p *pass) unchanged() (bool, error) {
 	if err != nil || status != s.status {
 		return false, err
 	}
-	s.seen, s.revision = serials, p.pkg.Revision
+	p.rested()
 	return true, nil
 }
 
@@ -253,21 +276,58 @@ func nextTurn(now time.Time, interval time.Duration, uid types.UID) time.Duratio
 	return interval - since
 }
 
+// digest stands for a text.
+type digest [16]byte
+
+func digestOf(text []byte) digest {
+	sum := sha256.Sum256(text)
+	return digest(sum[:16])
+}
+
 // inputDigest stands for all that a render sees.
-func (p *pass) inputDigest(observed map[string][]map[string]any) ([sha256.Size]byte, error) {
-	in := p.input(observed)
-	digest, err := in.Digest()
+func (p *pass) inputDigest(f found) (digest, error) {
+	in := p.input(nil)
+	own, err := in.Digest()
 	if err != nil {
-		return digest, err
+		return digest{}, err
 	}
-	return sha256.Sum256(fmt.Appendf(nil, "%x %s %d %s", digest, p.pkg.Revision, in.Engine.Generation, in.Engine.Now)), nil
+	text := fmt.Appendf(nil, "%x %s %d %s\n", own, p.pkg.Revision, in.Engine.Generation, in.Engine.Now)
+	for _, key := range slices.Sorted(maps.Keys(f)) {
+		for _, i := range f[key] {
+			one, err := p.foundDigest(p.pkg.Set.Watches[key], i)
+			if err != nil {
+				return digest{}, err
+			}
+			text = fmt.Appendf(text, "%q %x\n", key, one)
+		}
+	}
+	return digestOf(text), nil
+}
+
+// foundDigest stands for what the templates see of an object. Most need not be unpacked for it.
+func (p *pass) foundDigest(l render.Lookup, i *watch.Item) (digest, error) {
+	if kind := p.watches.Kind(gvk(l.APIVersion, l.Kind)); kind != nil && kind.Keeps(l) {
+		return i.Sum(), nil
+	}
+	object := p.resource
+	if i != p.item {
+		var err error
+		if object, err = i.Object(); err != nil {
+			return digest{}, err
+		}
+	}
+	data, err := json.Marshal(l.Project(object))
+	if err != nil {
+		return digest{}, fmt.Errorf("digest %s: %w", i.Ref(), err)
+	}
+	return digestOf(data), nil
 }
 
 // objectsDigest stands for the state of all objects that were made or changed for the custom resource.
-func (p *pass) objectsDigest() [sha256.Size]byte {
+func (p *pass) objectsDigest() digest {
 	items := map[apiserver.Ref]*watch.Item{}
 	p.eachMade(func(ref apiserver.Ref, i *watch.Item) { items[ref] = i })
-	return p.digestOf(items)
+	return p.madeDigest(items)
 }
 
 // eachMade goes through all objects that were made or changed for the custom resource.
@@ -287,11 +347,11 @@ func (p *pass) eachMade(do func(apiserver.Ref, *watch.Item)) {
 }
 
 // judgedDigest is objectsDigest as it was when this pass looked at each object. What has changed since is for the next pass.
-func (p *pass) judgedDigest() [sha256.Size]byte {
-	return p.digestOf(p.judged)
+func (p *pass) judgedDigest() digest {
+	return p.madeDigest(p.judged)
 }
 
-func (p *pass) digestOf(items map[apiserver.Ref]*watch.Item) [sha256.Size]byte {
+func (p *pass) madeDigest(items map[apiserver.Ref]*watch.Item) digest {
 	var lines []string
 	for ref, i := range items {
 		var b strings.Builder
@@ -302,7 +362,7 @@ func (p *pass) digestOf(items map[apiserver.Ref]*watch.Item) [sha256.Size]byte {
 	slices.Sort(lines)
 	// The finalizer is ours, too.
 	lines = append(lines, string(p.item.Fields()))
-	return sha256.Sum256([]byte(strings.Join(lines, "")))
+	return digestOf([]byte(strings.Join(lines, "")))
 }
 
 // judge remembers an object as it was found, or left, if it is one of the custom resource's.
@@ -348,11 +408,12 @@ func (p *pass) render() error {
 	p.state.rendered = false
 	guessed := p.guess()
 	for range maxRenders {
-		observed, err := p.gather(p.pkg.Set, p.state.at.of(p.ref))
+		f := p.look()
+		observed, err := f.gather(p.pkg.Set)
 		if err != nil {
 			return err
 		}
-		if p.state.input, err = p.inputDigest(observed); err != nil {
+		if p.state.input, err = p.inputDigest(f); err != nil {
 			return err
 		}
 		ready := p.turnToRender()
@@ -370,14 +431,10 @@ func (p *pass) render() error {
 			return renderProblem(err)
 		}
 		guessed = false
-		if at := p.addressesOf(p.ref.Namespace, r.Observe); !at.equal(p.state.at.of(p.ref)) {
+		if at := p.addressesOf(p.ref.Namespace, r.Observe); !at.equal(p.addresses()) {
 			p.lookAt(at.pattern(p.ref))
-			found, err := p.gather(p.pkg.Set, at)
-			if err != nil {
-				return err
-			}
 			seen := p.state.input
-			if p.state.input, err = p.inputDigest(found); err != nil {
+			if p.state.input, err = p.inputDigest(p.look()); err != nil {
 				return err
 			}
 			// If the same is there, the templates have seen it.
@@ -428,6 +485,7 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 		p.outcome = outcomeDone
 		p.state.objects = p.judgedDigest()
 		p.state.complete = true
+		p.rested()
 		next := p.rest()
 		p.logEnd(did, next)
 		return next, nil

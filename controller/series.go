@@ -69,10 +69,10 @@ func labelNames(e render.Series) []string { return slices.Sorted(maps.Keys(e.Lab
 // before it.
 func (p *pass) setSeries(now map[string]render.Series) {
 	p.mu.Lock()
-	last, first := p.state.series, p.state.series == nil
-	p.state.series = now
-	if now == nil {
-		p.state.series = map[string]render.Series{}
+	last, first := p.state.series, !p.state.counted
+	p.state.series, p.state.counted = nil, true
+	if len(now) > 0 {
+		p.state.series = now
 	}
 	p.mu.Unlock()
 	known := first && p.liveStatus()[observedGeneration] != nil

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -65,13 +64,13 @@ func ownPart(entry []byte, status map[string]any) (map[string]any, error) {
 }
 
 // statusDigest stands for our part of the status.
-func (p *pass) statusDigest() ([sha256.Size]byte, error) {
+func (p *pass) statusDigest() (digest, error) {
 	own, err := p.ownStatus()
 	if err != nil {
-		return [sha256.Size]byte{}, err
+		return digest{}, err
 	}
 	data, err := json.Marshal(own)
-	return sha256.Sum256(data), err
+	return digestOf(data), err
 }
 
 // reserve stores what templates want to be known before anything is applied: should the manager end in between, the next one

@@ -88,6 +88,9 @@ func (i *Item) GetObjectMeta() metav1.Object {
 // Serial stands for all that Same compares: two items of this process with one serial are the same to the engine.
 func (i *Item) Serial() uint64 { return i.serial }
 
+// Sum stands for the part of the object that templates see; it is zero if they see none.
+func (i *Item) Sum() [16]byte { return i.sum }
+
 // Ref is the item's namespace and name.
 func (i *Item) Ref() types.NamespacedName {
 	return types.NamespacedName{Namespace: i.Namespace, Name: i.Name}

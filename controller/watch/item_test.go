@@ -133,3 +133,36 @@ func TestItemsAreSmall(t *testing.T) {
 	}
 	runtime.KeepAlive(k)
 }
+
+// Only what a lookup sees of an object, and nothing else, may stand for what it sees.
+func TestKeeps(t *testing.T) {
+	kept := map[string]*render.Lookup{
+		"Fields":   {Fields: []string{"metadata.name", "spec"}},
+		"Metadata": {Fields: []string{"metadata"}, MetadataOnly: true},
+		"Whole":    {},
+		"Nothing":  nil,
+	}
+	cases := map[string]struct {
+		of     string
+		lookup render.Lookup
+		want   bool
+	}{
+		"SameFields":       {"Fields", render.Lookup{Fields: []string{"spec", "metadata.name", "spec"}}, true},
+		"FewerFields":      {"Fields", render.Lookup{Fields: []string{"spec"}}, false},
+		"WholeOfFields":    {"Fields", render.Lookup{}, false},
+		"Metadata":         {"Metadata", render.Lookup{MetadataOnly: true}, true},
+		"FieldsOfMetadata": {"Metadata", render.Lookup{Fields: []string{"metadata"}}, false},
+		"Whole":            {"Whole", render.Lookup{}, true},
+		"FieldsOfWhole":    {"Whole", render.Lookup{Fields: []string{"spec"}}, false},
+		"NothingOfWhole":   {"Whole", render.Lookup{Fields: []string{}}, false},
+		"Nothing":          {"Nothing", render.Lookup{MetadataOnly: true}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			k := newKind(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, true, project{content: kept[tc.of]}, nil)
+			if got := k.Keeps(tc.lookup); got != tc.want {
+				t.Errorf("it is %v that %s is what is kept, want %v", got, name, tc.want)
+			}
+		})
+	}
+}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/cuvee-vm/cuvee/render"
 )
 
 // Kind has the objects of one kind. It may be used by several goroutines at a time.
@@ -78,6 +80,19 @@ func (k *Kind) All() []*Item {
 		out = append(out, i)
 	}
 	return out
+}
+
+// Keeps says that what is kept of each object is just what a lookup asks for.
+func (k *Kind) Keeps(l render.Lookup) bool {
+	c := k.project.content
+	switch {
+	case c == nil || c.MetadataOnly != l.MetadataOnly:
+		return false
+	case c.MetadataOnly:
+		return true
+	}
+	fields := slices.Compact(slices.Sorted(slices.Values(l.Fields)))
+	return (c.Fields == nil) == (l.Fields == nil) && slices.Equal(c.Fields, fields)
 }
 
 // Address says where in a kind objects are looked for: by name, or by labels.
