@@ -64,18 +64,18 @@ func (r *reloading) run() {
 }
 
 // color is what the site's file labels a VM's StatefulSet with.
-func (r *reloading) color(vm string) string {
-	s := r.get("apps/v1", "StatefulSet", vm)
+func (c *cluster) color(vm string) string {
+	s := c.get("apps/v1", "StatefulSet", vm)
 	if s == nil {
 		return ""
 	}
 	return s.GetLabels()["color"]
 }
 
-func (r *reloading) untilColor(vm, color string) {
-	r.Helper()
-	r.eventually(func() string {
-		if got := r.color(vm); got != color {
+func (c *cluster) untilColor(vm, color string) {
+	c.Helper()
+	c.eventually(func() string {
+		if got := c.color(vm); got != color {
 			return "the StatefulSet of " + vm + " is " + got + ", want " + color
 		}
 		return ""
