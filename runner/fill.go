@@ -41,6 +41,18 @@ func (v *vm) fillDisks(ctx context.Context) error {
 	return nil
 }
 
+// refuseUnfinished refuses block devices that were filled only in part, and that nobody fills any more, as the source was taken out of the
+// config: a guest must not run on half a disk.
+func (v *vm) refuseUnfinished() error {
+	for _, name := range slices.Sorted(maps.Keys(v.cfg.Resolve)) {
+		c := v.cfg.Resolve[name]
+		if c.Kind == KindAIO && content.IsUnfinished(c.Path) {
+			return fmt.Errorf("the disk %s was filled only in part: give it its source again, or another claim", c.Path)
+		}
+	}
+	return nil
+}
+
 // attempt tries to fill the disk, and says whether that is over. If another attempt may help it returns when that makes sense.
 func (f *filling) attempt(ctx context.Context, pause time.Duration) (bool, error) {
 	err := f.run(ctx)

@@ -156,6 +156,57 @@ func TestImageWithBackingFileIsRefused(t *testing.T) {
 	}
 }
 
+// What no guest can boot from is said to be that: a format that is not raw, or a disk that is compressed.
+func TestImageOfAnotherFormatIsRefused(t *testing.T) {
+	for name, disk := range map[string]string{"Gzip": "\x1f\x8b\x08", "VMDK": "KDMV", "WebPage": "<!DOCTYPE html>"} {
+		t.Run(name, func(t *testing.T) {
+			directory := t.TempDir()
+			if err := os.Mkdir(filepath.Join(directory, "disk"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			data := make([]byte, mib)
+			copy(data, disk)
+			if err := os.WriteFile(filepath.Join(directory, "disk", "a"), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := loadConfig(t, "minimal")
+			addOverlay(c, directory, filepath.Join(t.TempDir(), "disk0.qcow2"))
+			_, err := launch(t, c, nil).wait()
+			var fault *content.Error
+			if !errors.As(err, &fault) || fault.Reason != content.UnsupportedFormat || !strings.Contains(err.Error(), "registry.example/os:1") {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
+// A guest does not run on a block device that is half filled, when its source is taken away meanwhile.
+func TestHalfADiskIsNotStarted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "volume")
+	if err := os.WriteFile(path, make([]byte, 4*mib), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	device := loopDevice(t, path)
+	c, _ := filled(t, loadConfig(t, "minimal"), served(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "2097152")
+		if _, err := w.Write(bytes.Repeat([]byte("x"), mib)); err != nil {
+			return
+		}
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	entry := c.Live.Content["disk0"]
+	entry.Path = device
+	c.Live.Content["disk0"] = entry
+	c.Resolve["disk0"] = runner.Choice{Kind: runner.KindAIO, Path: device, Alternatives: []map[string]string{{"aio": "threads", "direct": "off"}}}
+	m := launch(t, c, nil)
+	m.until("the disk is filled in part", func() bool { return content.IsUnfinished(device) })
+	m.change(func(c *runner.Config) { c.Live.Content = nil })
+	if _, err := m.wait(); err == nil || !strings.Contains(err.Error(), "was filled only in part") {
+		t.Errorf("error is %v", err)
+	}
+}
+
 // What cannot be filled keeps the VM from being started, until the config is another one.
 func TestImportWaitsForAnotherConfig(t *testing.T) {
 	good := served(t, func(w http.ResponseWriter, r *http.Request) {

@@ -86,8 +86,9 @@ func findDisk(ctx context.Context, directory, member string) (imageDisk, error) 
 		return imageDisk{}, fmt.Errorf("read %s: %w", path, err)
 	}
 	if head = head[:n]; !qcow2.Is(head) {
-		if info.Size()%sector != 0 || info.Size() == 0 {
-			return imageDisk{}, fmt.Errorf("%s has %d bytes, which is no disk in raw format", path, info.Size())
+		// A guest finds nothing to boot in one that is compressed, or in another format, and nobody would be told why.
+		if _, err := content.Identify(ctx, f); err != nil {
+			return imageDisk{}, fmt.Errorf("%s: %w", path, err)
 		}
 		return imageDisk{file: path, format: "raw", size: info.Size()}, nil
 	}

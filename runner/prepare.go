@@ -41,6 +41,9 @@ func (v *vm) prepareOthers(ctx context.Context) error {
 	if err := v.fillDisks(ctx); err != nil {
 		return err
 	}
+	if err := v.refuseUnfinished(); err != nil {
+		return err
+	}
 	for _, image := range boot.Images {
 		if image.Size == 0 {
 			newest, _ := v.newest.get()

@@ -168,6 +168,9 @@ func (d *device) finish(ctx context.Context, size int64, m *meter) error {
 
 // checkEdge refuses content that would be taken for none at the next start, when the guest may already have written elsewhere.
 func (d *device) checkEdge() error {
+	if isHeader(d.head[:]) {
+		return errUnfinished
+	}
 	if !allZero(d.head[:]) {
 		return nil
 	}

@@ -147,6 +147,17 @@ func TestFillDeviceWithNothingAtItsBegin(t *testing.T) {
 	wantReason(t, err, content.UnsupportedFormat)
 }
 
+// What was read of an unfinished device is not taken for a disk: it would be filled again at the next start, over what the guest has written.
+func TestFillDeviceWithUnfinished(t *testing.T) {
+	disk := damaged(diskBytes(4*mib), 0, "CUVEE IMPORT, UNFINISHED\n")
+	for name, image := range map[string][]byte{"Raw": disk, "Qcow2": qcow2Image(t, disk)} {
+		t.Run(name, func(t *testing.T) {
+			_, err := content.Fill(t.Context(), content.Source{Path: writeFile(t, image)}, content.Target{Path: loopDevice(t, 16*mib)}, nil)
+			wantReason(t, err, content.Corrupt)
+		})
+	}
+}
+
 // A device that somebody else has is not touched.
 func TestFillDeviceInUse(t *testing.T) {
 	device := loopDevice(t, 16*mib)

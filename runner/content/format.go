@@ -121,6 +121,9 @@ func checkFormat(head []byte) error {
 	if len(head) == 0 {
 		return errorf(Truncated, "the source is empty")
 	}
+	if isHeader(head) {
+		return errUnfinished
+	}
 	if d := findDecoder(head); d != nil {
 		return errorf(UnsupportedFormat, "the content is compressed twice, the second time with %s", d.name)
 	}

@@ -162,6 +162,7 @@ func TestFillRefuses(t *testing.T) {
 		"VMDK":                {data: readFile(t, vmdk), want: content.UnsupportedFormat},
 		"VDI":                 {data: readFile(t, vdi), want: content.UnsupportedFormat},
 		"Zip":                 {data: []byte("PK\x03\x04..."), want: content.UnsupportedFormat},
+		"Unfinished":          {data: damaged(disk, 0, "CUVEE IMPORT, UNFINISHED\n"), want: content.Corrupt},
 		"WebPage":             {data: []byte("\n<!DOCTYPE html><title>Please log in</title>"), want: content.UnsupportedFormat},
 		"CompressedTwice":     {data: compressed(t, gz, compressions["Xz"]), want: content.UnsupportedFormat},
 		"LargeWindowZstd":     {data: compressed(t, disk, []string{"zstd", "--ultra", "--long=28", "-1"}), want: content.UnsupportedFormat},

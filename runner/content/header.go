@@ -40,3 +40,7 @@ func (h header) encode() []byte {
 
 // isHeader says whether a device that begins with a sector is being filled.
 func isHeader(sector []byte) bool { return strings.HasPrefix(string(sector), headerMagic) }
+
+// errUnfinished refuses what was read of a device that was being filled. On another device it would be taken for that one's own header at the
+// next start, and what the guest has written since would be lost.
+var errUnfinished = errorf(Corrupt, "the content is that of a disk that was only filled in part")

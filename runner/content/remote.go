@@ -200,7 +200,7 @@ func (r *remote) accept(resp *http.Response, b *body) (time.Duration, error) {
 	case code == http.StatusOK:
 		return r.skip(resp, b)
 	case code == http.StatusPartialContent && r.at > 0:
-		return never, r.checkRange(resp.Header.Get("Content-Range"))
+		return never, r.checkRange(resp.Header)
 	case code == http.StatusRequestedRangeNotSatisfiable && r.at > 0:
 		return never, errorf(Truncated, "get %s: there are only %d bytes, not %d as the server said", r.source, r.at, r.length)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
@@ -227,14 +227,18 @@ func (r *remote) skip(resp *http.Response, b *body) (time.Duration, error) {
 	return 0, nil
 }
 
-// checkRange checks that an answer has just what is missing (RFC 9110, 14.4).
-func (r *remote) checkRange(text string) error {
+// checkRange checks that an answer has just what is missing (RFC 9110, 14.4), and that it is of what came before: not every server looks
+// at If-Range.
+func (r *remote) checkRange(h http.Header) error {
 	var from, to int64
 	var total string
-	if _, err := fmt.Sscanf(text, "bytes %d-%d/%s", &from, &to, &total); err != nil || from != r.at {
+	if _, err := fmt.Sscanf(h.Get("Content-Range"), "bytes %d-%d/%s", &from, &to, &total); err != nil || from != r.at {
 		return errorf(Unreachable, "get %s: the server answers with another range than that from %d on", r.source, r.at)
 	}
-	if n, err := strconv.ParseInt(total, 10, 64); err == nil && r.length >= 0 && n != r.length {
+	// The ETag is what a server must repeat (RFC 9110, 15.3.7).
+	tag := strings.TrimPrefix(h.Get("ETag"), "W/")
+	other := tag != "" && strings.HasPrefix(r.validator, `"`) && tag != r.validator
+	if n, err := strconv.ParseInt(total, 10, 64); other || err == nil && r.length >= 0 && n != r.length {
 		return errorf(Unreachable, "get %s: the content has changed meanwhile", r.source)
 	}
 	return nil

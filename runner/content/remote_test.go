@@ -169,6 +169,10 @@ func TestFillFromBadServers(t *testing.T) {
 			r.Header.Del("Range")
 			partial(w, r, data, mib)
 		}, content.Unreachable},
+		"ChangedInTheMiddleAllTheSameRange": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", fmt.Sprintf(`"%d"`, requests.Add(1)))
+			partial(w, r, data, mib)
+		}, content.Unreachable},
 		"OtherRange": {func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Range") == "" {
 				partial(w, r, data, mib)

@@ -59,6 +59,22 @@ func Look(path string) (State, error) {
 	return state, nil
 }
 
+// IsUnfinished says whether a disk is a block device in the state Unfinished. It reads one sector; what cannot be read is not.
+func IsUnfinished(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !isBlockDevice(info) {
+		return false
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	first := make([]byte, sectorSize)
+	_, err = f.ReadAt(first, 0)
+	return err == nil && isHeader(first)
+}
+
 func isBlockDevice(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0
 }
