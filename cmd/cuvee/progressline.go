@@ -40,9 +40,11 @@ func (p *progressLine) set(bytes int64) {
 		return
 	}
 	p.last, p.shown = time.Now(), true
-	text := fmt.Sprintf("%s: %d MiB", p.what, bytes>>20)
+	// It may be the name of a file in an image that somebody else has made.
+	what := oneLine(p.what)
+	text := fmt.Sprintf("%s: %d MiB", what, bytes>>20)
 	if p.total > 0 {
-		text = fmt.Sprintf("%s: %d %% of %d MiB", p.what, min(bytes*100/p.total, 100), p.total>>20)
+		text = fmt.Sprintf("%s: %d %% of %d MiB", what, min(bytes*100/p.total, 100), p.total>>20)
 	}
 	if p.terminal {
 		fmt.Fprintf(p.out, "\r%s\x1b[K", text)
