@@ -57,3 +57,28 @@ func TestMachineClaimTaken(t *testing.T) {
 		}
 	})
 }
+
+// A Secret, or a NetworkAttachmentDefinition, that somebody else has made is not overwritten.
+func TestMachineObjectsTaken(t *testing.T) {
+	c := newMachines(t, true)
+	c.create(`{apiVersion: vitistack.io/v1alpha1, kind: NetworkConfiguration, metadata: {name: prod}, spec: {vlan: 100}}`)
+	c.create(`{apiVersion: v1, kind: Secret, metadata: {name: mine}, data: {cloud.cfg: b25l}}`)
+	for _, manifest := range []string{
+		`{apiVersion: v1, kind: Secret, metadata: {name: web-cloudinit}, data: {theirs: b25l}}`,
+		`{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: web-eth0}, spec: {config: '{"type": "theirs"}'}}`,
+	} {
+		theirs := c.create("%s", manifest)
+		m := c.machine("web", "{template: small, networks: [{name: eth0, networkName: prod}], cloudInit: {secretRef: {name: mine, key: cloud.cfg}}}")
+		c.says("Failed", "NameTaken")
+		c.quiet()
+		now := c.get(theirs.GetAPIVersion(), theirs.GetKind(), theirs.GetName())
+		if now == nil || now.GetResourceVersion() != theirs.GetResourceVersion() {
+			t.Errorf("somebody else's %s has changed: %v", theirs.GetKind(), now)
+		}
+		c.must(api.Delete(t.Context(), theirs))
+		c.says("Creating", "Creating")
+		c.must(api.Delete(t.Context(), m))
+		c.claimGoes("web-root")
+		c.gone("vitistack.io/v1alpha1", "Machine")
+	}
+}
