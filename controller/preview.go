@@ -99,15 +99,14 @@ func (v *View) Preview(pkg Package, item *watch.Item, resource map[string]any) (
 	return out, nil
 }
 
-// render renders where the last one of the same specification has looked. Should that not be where this one looks, what is found there
+// render renders where the last one of the same specification, or of any, has looked. Should that not be where this one looks, what is found there
 // may have been what is wrong.
 func (v *View) render(p *pass) error {
 	key, err := guessKey(p.resource, p.ref.Name)
 	if err != nil {
 		return err
 	}
-	key += p.pkg.Revision
-	p.state.at = v.guess(key)
+	p.state.at = v.guess(key, p.pkg.Revision)
 	guessed := p.state.at != noWhere
 	err = p.render()
 	if err != nil && guessed {
@@ -115,7 +114,7 @@ func (v *View) render(p *pass) error {
 		err = p.render()
 	}
 	if err == nil {
-		v.learn(key, p.state.at)
+		v.learn(key, p.pkg.Revision, p.state.at)
 	}
 	return err
 }

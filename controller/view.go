@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +27,8 @@ type View struct {
 	mu sync.Mutex
 	// guesses are where the templates look for a custom resource, by a digest of its specification; its name is taken out.
 	guesses map[string]pattern
+	// examples are where templates of a revision have looked last.
+	examples map[string]pattern
 }
 
 // NewView looks at the cluster once, for packages of one kind: the one in use, and one that may come. Of the options it needs Config,
@@ -68,7 +71,7 @@ func NewView(ctx context.Context, o Options, packages ...Package) (*View, error)
 	if err := k.sync(ctx); err != nil {
 		return nil, err
 	}
-	return &View{k: k, guesses: map[string]pattern{}}, nil
+	return &View{k: k, guesses: map[string]pattern{}, examples: map[string]pattern{}}, nil
 }
 
 // sync waits until all that is watched is known. What cannot be read ends it.
@@ -108,43 +111,51 @@ func (v *View) Resource(namespace, name string) *watch.Item {
 	return v.k.watches.Kind(v.k.kind).Get(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// Live reads whole objects, and hands over each that is there, in no order. Many of a kind are read as a list.
+// Live reads whole objects, and hands over each that is there, in no order, to several goroutines at a time. Many of a kind are read as a
+// list.
 func (v *View) Live(ctx context.Context, refs []apiserver.Ref, use func(apiserver.Ref, *unstructured.Unstructured) error) error {
-	type group struct {
-		schema.GroupVersionKind
-		namespace string
-	}
-	wanted := map[group]map[string]apiserver.Ref{}
+	wanted := map[liveGroup]map[string]apiserver.Ref{}
 	for _, ref := range refs {
-		g := group{ref.GroupVersionKind, ref.Namespace}
+		g := liveGroup{ref.GroupVersionKind, ref.Namespace}
 		if wanted[g] == nil {
 			wanted[g] = map[string]apiserver.Ref{}
 		}
 		wanted[g][ref.Name] = ref
 	}
+	readers, ctx := errgroup.WithContext(ctx)
+	readers.SetLimit(parallelReads)
 	for g, names := range wanted {
-		if len(names) <= fewReads {
-			for _, ref := range names {
-				object, err := v.k.api.GetWhole(ctx, ref)
-				if apierrors.IsNotFound(err) {
-					continue
-				}
-				if err != nil {
-					return fmt.Errorf("read %s: %w", ref, err)
-				}
-				if err := use(ref, object); err != nil {
-					return err
-				}
-			}
-			continue
-		}
-		if err := v.list(ctx, g.GroupVersionKind, g.namespace, func(object *unstructured.Unstructured) error {
+		readers.Go(func() error { return v.liveOf(ctx, g, names, use) })
+	}
+	return readers.Wait()
+}
+
+// liveGroup are the objects of a kind in a namespace.
+type liveGroup struct {
+	schema.GroupVersionKind
+	namespace string
+}
+
+// liveOf reads the objects of a group, by their names.
+func (v *View) liveOf(ctx context.Context, g liveGroup, names map[string]apiserver.Ref, use func(apiserver.Ref, *unstructured.Unstructured) error) error {
+	if len(names) > fewReads {
+		return v.list(ctx, g.GroupVersionKind, g.namespace, func(object *unstructured.Unstructured) error {
 			ref, ok := names[object.GetName()]
 			if !ok {
 				return nil
 			}
 			return use(ref, object)
-		}); err != nil {
+		})
+	}
+	for _, ref := range names {
+		object, err := v.k.api.GetWhole(ctx, ref)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", ref, err)
+		}
+		if err := use(ref, object); err != nil {
 			return err
 		}
 	}
@@ -154,8 +165,10 @@ func (v *View) Live(ctx context.Context, refs []apiserver.Ref, use func(apiserve
 const (
 	// fewReads is up to how many objects of a kind are read one by one.
 	fewReads = 20
-	// pageSize is how many objects a list has at a time: some megabytes.
-	pageSize = 500
+	// pageSize is how many objects a list has at a time: a few megabytes.
+	pageSize = 200
+	// parallelReads is how many kinds and namespaces are read at a time.
+	parallelReads = 4
 )
 
 // list reads all objects of a kind, a page at a time.
@@ -181,22 +194,26 @@ func (v *View) list(ctx context.Context, kind schema.GroupVersionKind, namespace
 	}
 }
 
-// guess is where the templates probably look for a custom resource: where they did for one of the same specification. A wrong guess
-// costs one more render.
-func (v *View) guess(key string) pattern {
+// guess is where the templates of a revision probably look for a custom resource: where they did for one of the same specification, or
+// else for the last one. A wrong guess costs one more render, as none does.
+func (v *View) guess(key, revision string) pattern {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if at, ok := v.guesses[key]; ok {
+	if at, ok := v.guesses[key+revision]; ok {
+		return at
+	}
+	if at, ok := v.examples[revision]; ok {
 		return at
 	}
 	return noWhere
 }
 
-func (v *View) learn(key string, at pattern) {
+func (v *View) learn(key, revision string, at pattern) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, ok := v.guesses[key]; !ok {
-		v.guesses[key] = at
+	v.examples[revision] = at
+	if _, ok := v.guesses[key+revision]; !ok {
+		v.guesses[key+revision] = at
 	}
 }
 

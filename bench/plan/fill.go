@@ -138,10 +138,7 @@ func settle(ctx context.Context, o controller.Options, pkg controller.Package, v
 		if err != nil {
 			return err
 		}
-		subjects, err := plan.Subjects(view)
-		if err != nil {
-			return err
-		}
+		subjects := plan.Subjects(view)
 		// Most are done one after the other: a sample tells when it is worth looking at all.
 		for _, sample := range [][]plan.Subject{subjects[:min(len(subjects), 50)], subjects[max(0, len(subjects)-50):], subjects} {
 			p, err := plan.Make(ctx, view, pkg, pkg, sample)

@@ -57,10 +57,7 @@ func (f *planFlags) diff(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	subjects, err := plan.Named(view, manifests[vms.kind().Kind]...)
-	if err != nil {
-		return err
-	}
+	subjects := plan.Named(view, manifests[vms.kind().Kind]...)
 	for _, name := range names {
 		s, err := e.vm(cmd.Context(), view, name)
 		if err != nil {
@@ -81,5 +78,5 @@ func (e *engine) vm(ctx context.Context, view *controller.View, name string) (pl
 	if item == nil {
 		return plan.Subject{}, e.noVM(ctx, name)
 	}
-	return plan.One(item)
+	return plan.Subject{Item: item}, nil
 }

@@ -65,7 +65,11 @@ func (f *observeFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	preview, err := view.Preview(vms.candidate, s.Item, s.Resource)
+	resource, err := s.Resource()
+	if err != nil {
+		return err
+	}
+	preview, err := view.Preview(vms.candidate, s.Item, resource)
 	if err != nil {
 		return err
 	}

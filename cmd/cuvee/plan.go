@@ -70,6 +70,7 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	if f.allNamespaces {
 		namespaces = []string{}
 	}
+	limitLoading()
 	e, err := f.engine(cmd, namespaces...)
 	if err != nil {
 		return err
@@ -115,12 +116,15 @@ func (f *planFlags) plan(ctx context.Context, e *engine, kind pair, manifests []
 	if err != nil {
 		return nil, err
 	}
-	subjects, err := plan.Subjects(view, manifests...)
-	if len(manifests) > 0 && !f.changes() {
-		subjects, err = plan.Named(view, manifests...)
+	// The current templates are needed for a VM that becomes invalid only. The kinds are planned for one after the other.
+	if kind.current.Set != kind.candidate.Set {
+		kind.current.Set.Rest()
 	}
-	if err != nil {
-		return nil, err
+	defer kind.candidate.Set.Rest()
+	limitPlanning()
+	subjects := plan.Subjects(view, manifests...)
+	if len(manifests) > 0 && !f.changes() {
+		subjects = plan.Named(view, manifests...)
 	}
 	p, err := plan.Make(ctx, view, kind.current, kind.candidate, subjects)
 	return p, e.failed(err)

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cuvee-vm/cuvee/controller"
 	"github.com/cuvee-vm/cuvee/controller/apiserver"
@@ -23,14 +24,6 @@ import (
 	"github.com/cuvee-vm/cuvee/controller/watch"
 	"github.com/cuvee-vm/cuvee/render"
 )
-
-// Subject is a custom resource to plan for.
-type Subject struct {
-	// Item is what is there; nil if nothing is.
-	Item *watch.Item
-	// Resource is what is to be there, or what is if nothing changes.
-	Resource map[string]any
-}
 
 // Plan is what would change.
 type Plan struct {
@@ -93,7 +86,7 @@ type Object struct {
 	Fields []change.Field `json:"fields,omitempty"`
 
 	// body is what would be sent, as JSON: of ten thousand VMs it is much.
-	body []byte
+	body watch.Packed
 }
 
 // Condition is a condition that would get another status.
@@ -129,7 +122,7 @@ type Summary struct {
 
 // Make plans for subjects. The candidate is the package that would be used, current the one that is: by it is known who is not valid now.
 func Make(ctx context.Context, view *controller.View, current, candidate controller.Package, subjects []Subject) (*Plan, error) {
-	m := &maker{view: view, current: current, candidate: candidate}
+	m := &maker{view: view, current: current, candidate: candidate, packers: map[schema.GroupVersionKind]*watch.Packer{}}
 	all, err := m.previews(ctx, subjects)
 	if err != nil {
 		return nil, err
@@ -162,6 +155,19 @@ func Join(plans ...*Plan) *Plan {
 type maker struct {
 	view               *controller.View
 	current, candidate controller.Package
+
+	mu sync.Mutex
+	// packers are for the bodies of objects, by kind: those of a kind are alike.
+	packers map[schema.GroupVersionKind]*watch.Packer
+}
+
+func (m *maker) packerOf(kind schema.GroupVersionKind) *watch.Packer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.packers[kind] == nil {
+		m.packers[kind] = &watch.Packer{}
+	}
+	return m.packers[kind]
 }
 
 // previews renders all subjects, as many at a time as there are processors.
@@ -193,9 +199,13 @@ func (m *maker) previews(ctx context.Context, subjects []Subject) ([]*Resource, 
 
 // preview renders one.
 func (m *maker) preview(s Subject) (*Resource, error) {
-	object := &unstructured.Unstructured{Object: s.Resource}
+	resource, err := s.Resource()
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{Object: resource}
 	r := &Resource{Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), New: s.Item == nil, State: Unchanged, uid: string(object.GetUID())}
-	preview, err := m.view.Preview(m.candidate, s.Item, s.Resource)
+	preview, err := m.view.Preview(m.candidate, s.Item, resource)
 	if err != nil {
 		r.State, r.Faults = Invalid, lines(err)
 		invalid, err := m.isInvalid(s)
@@ -211,13 +221,15 @@ func (m *maker) preview(s Subject) (*Resource, error) {
 		apiVersion, kind := step.Ref.ToAPIVersionAndKind()
 		o := &Object{APIVersion: apiVersion, Kind: kind, Namespace: step.Ref.Namespace, Name: step.Ref.Name, Action: step.Action, Drift: step.Drift, Problem: step.Problem}
 		if step.Action == controller.ActionUpdate {
-			if o.body, err = json.Marshal(step.Body); err != nil {
+			body, err := json.Marshal(step.Body)
+			if err != nil {
 				return nil, fmt.Errorf("write %s: %w", step.Ref, err)
 			}
+			o.body = m.packerOf(step.Ref.GroupVersionKind).Pack(body)
 		}
 		r.Objects = append(r.Objects, o)
 	}
-	r.conditions(s.Resource, preview.Result.Conditions)
+	r.conditions(resource, preview.Result.Conditions)
 	return r, nil
 }
 
@@ -225,6 +237,10 @@ func (m *maker) preview(s Subject) (*Resource, error) {
 func (m *maker) isInvalid(s Subject) (bool, error) {
 	if s.Item == nil {
 		return false, nil
+	}
+	// This has just been rendered.
+	if s.Manifest == nil && m.current.Revision == m.candidate.Revision {
+		return true, nil
 	}
 	now, err := s.Item.Object()
 	if err != nil {
@@ -285,9 +301,12 @@ func (m *maker) compare(ctx context.Context, all []*Resource) error {
 			}
 		}
 	}
+	var mu sync.Mutex
 	found := map[apiserver.Ref]bool{}
 	err := m.view.Live(ctx, slices.Collect(maps.Keys(objects)), func(ref apiserver.Ref, live *unstructured.Unstructured) error {
+		mu.Lock()
 		found[ref] = true
+		mu.Unlock()
 		return objects[ref].compare(live, m.candidate.Owner)
 	})
 	for ref, o := range objects {
@@ -295,18 +314,21 @@ func (m *maker) compare(ctx context.Context, all []*Resource) error {
 			// It has gone in the meantime.
 			o.Action = controller.ActionCreate
 		}
-		o.body = nil
+		o.body = watch.Packed{}
 	}
 	return err
 }
 
 func (o *Object) compare(live *unstructured.Unstructured, owner string) error {
-	var body map[string]any
-	if err := json.Unmarshal(o.body, &body); err != nil {
+	text, err := o.body.Text()
+	if err != nil {
 		return fmt.Errorf("read %s: %w", o.ref(), err)
 	}
-	var err error
-	o.body = nil
+	o.body = watch.Packed{}
+	var body map[string]any
+	if err := json.Unmarshal(text, &body); err != nil {
+		return fmt.Errorf("read %s: %w", o.ref(), err)
+	}
 	o.Fields, err = change.Fields(managedfields.Entry(live.GetManagedFields(), owner, ""), live.Object, body)
 	return err
 }

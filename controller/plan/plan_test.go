@@ -182,9 +182,7 @@ func (c *cluster) plan(candidate controller.Package, manifests ...*unstructured.
 	c.Helper()
 	view, err := controller.NewView(c.Context(), c.options, c.current, candidate)
 	c.must(err)
-	subjects, err := plan.Subjects(view, manifests...)
-	c.must(err)
-	p, err := plan.Make(c.Context(), view, c.current, candidate, subjects)
+	p, err := plan.Make(c.Context(), view, c.current, candidate, plan.Subjects(view, manifests...))
 	c.must(err)
 	return p
 }
@@ -239,4 +237,31 @@ func TestPlan(t *testing.T) {
 		t.Errorf("a changed VM and a new one give the plan\n%s", text(t, p))
 	}
 	c.nothingWritten()
+}
+
+// What the templates refuse already is told from what they would refuse.
+func TestPlanInvalid(t *testing.T) {
+	c := newCluster(t, "plan-invalid")
+	c.create(vm, "web", "1Gi")
+	refusing := site(t, `faults: site: {path: "spec.vm", message: "is not wanted"}`)
+	c.see(c.plan(refusing), `
+VirtualMachine web would become invalid; nothing of it would be touched:
+  spec.vm: is not wanted
+
+1 VM: would become invalid
+`)
+	c.current = refusing
+	c.see(c.plan(refusing), `
+VirtualMachine web is not valid, and would not be:
+  spec.vm: is not wanted
+
+1 VM: stay invalid
+`)
+	// One that was valid without the change.
+	c.current = site(t, `if len(input.spec.vm.networks) > 0 {faults: site: {path: "spec.vm.networks", message: "are not wanted"}}`)
+	changed := c.object(vm, "web", "1Gi")
+	c.must(unstructured.SetNestedSlice(changed.Object, []any{map[string]any{"user": map[string]any{}}}, "spec", "vm", "networks"))
+	if p := c.plan(c.current, changed); p.Summary.Invalid != 1 {
+		t.Errorf("a VM that becomes invalid by its change gives the plan\n%s", text(t, p))
+	}
 }

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -13,54 +11,51 @@ import (
 	"github.com/cuvee-vm/cuvee/controller/watch"
 )
 
+// Subject is a custom resource to plan for.
+type Subject struct {
+	// Item is what is there; nil if nothing is.
+	Item *watch.Item
+	// Manifest is what is to be applied; nil if what is there stays.
+	Manifest *unstructured.Unstructured
+}
+
+// Resource is what is to be there. It is read anew each time, as those of ten thousand subjects are much.
+func (s Subject) Resource() (map[string]any, error) {
+	if s.Item == nil {
+		return s.Manifest.Object, nil
+	}
+	object, err := s.Item.Object()
+	if err != nil || s.Manifest == nil {
+		return object, err
+	}
+	return replaced(object, s.Manifest), nil
+}
+
 // Subjects are all custom resources of a view, with manifests in the place of those of their names. What is not there yet comes last.
-func Subjects(view *controller.View, manifests ...*unstructured.Unstructured) ([]Subject, error) {
+func Subjects(view *controller.View, manifests ...*unstructured.Unstructured) []Subject {
 	given := map[string]*unstructured.Unstructured{}
 	for _, m := range manifests {
 		given[m.GetNamespace()+"/"+m.GetName()] = m
 	}
 	var out []Subject
 	for _, item := range view.Resources() {
-		object, err := item.Object()
-		if err != nil {
-			return nil, err
-		}
-		if m := given[item.Namespace+"/"+item.Name]; m != nil {
-			delete(given, item.Namespace+"/"+item.Name)
-			object = replaced(object, m)
-		}
-		out = append(out, Subject{Item: item, Resource: object})
+		name := item.Namespace + "/" + item.Name
+		out = append(out, Subject{Item: item, Manifest: given[name]})
+		delete(given, name)
 	}
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		out = append(out, Subject{Resource: given[key].Object})
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		out = append(out, Subject{Manifest: given[name]})
 	}
-	return out, nil
+	return out
 }
 
 // Named are the subjects of some manifests alone.
-func Named(view *controller.View, manifests ...*unstructured.Unstructured) ([]Subject, error) {
+func Named(view *controller.View, manifests ...*unstructured.Unstructured) []Subject {
 	var out []Subject
-	var errs []error
 	for _, m := range manifests {
-		item := view.Resource(m.GetNamespace(), m.GetName())
-		if item == nil {
-			out = append(out, Subject{Resource: m.Object})
-			continue
-		}
-		object, err := item.Object()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("read %s/%s: %w", m.GetNamespace(), m.GetName(), err))
-			continue
-		}
-		out = append(out, Subject{Item: item, Resource: replaced(object, m)})
+		out = append(out, Subject{Item: view.Resource(m.GetNamespace(), m.GetName()), Manifest: m})
 	}
-	return out, errors.Join(errs...)
-}
-
-// One is the subject for a custom resource that is there, as it is.
-func One(item *watch.Item) (Subject, error) {
-	object, err := item.Object()
-	return Subject{Item: item, Resource: object}, err
+	return out
 }
 
 // replaced is a custom resource after its manifest was applied: the specification is the manifest's, labels and annotations are added to.

@@ -18,6 +18,29 @@ const (
 	maximumDictionaries = 8
 )
 
+// Packer compresses texts that are much alike. It may be used by several goroutines at a time.
+type Packer struct{ packer packer }
+
+// Packed is a text, compressed if that pays.
+type Packed struct {
+	content    []byte
+	dictionary *dictionary
+}
+
+// Pack compresses a text.
+func (p *Packer) Pack(text []byte) Packed {
+	content, dictionary := p.packer.pack(text)
+	return Packed{content, dictionary}
+}
+
+// Text is what was packed.
+func (p Packed) Text() ([]byte, error) {
+	if p.dictionary == nil {
+		return p.content, nil
+	}
+	return p.dictionary.unpack(p.content)
+}
+
 // packer compresses the contents of the objects of a kind. They are much alike, so one that was not like the others before is the
 // dictionary for those to come: what is left of most is little more than their names.
 type packer struct {
