@@ -223,7 +223,8 @@ func (p *pass) look() found {
 	p.eachMade(func(_ apiserver.Ref, i *watch.Item) { serials = append(serials, i.Serial()) })
 	slices.Sort(serials)
 	var text []byte
-	for _, s := range serials {
+	// One of the others may be made here, too, which is known after the first render.
+	for _, s := range slices.Compact(serials) {
 		text = binary.LittleEndian.AppendUint64(text, s)
 	}
 	p.serials = digestOf(text)
