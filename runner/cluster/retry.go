@@ -50,7 +50,7 @@ type pace struct {
 }
 
 var defaultPace = pace{
-	least: time.Second, most: time.Minute, start: 3 * time.Second, gather: 200 * time.Millisecond,
+	least: time.Second, most: time.Minute, start: 10 * time.Second, gather: 200 * time.Millisecond,
 	settle: 15 * time.Second, progress: 5 * time.Second, last: 3 * time.Second, look: 30 * time.Second,
 }
 
