@@ -45,8 +45,8 @@ type state struct {
 	revision string
 	// wake is when to render again although nothing has changed; zero if never.
 	wake time.Time
-	// wrote is when the status was written last.
-	wrote time.Time
+	// calm is until when the details of the status stay as they were written.
+	calm time.Time
 	// rendered says that the last pass could render.
 	rendered bool
 	metrics  map[string]float64

@@ -114,7 +114,7 @@ func (p *pass) writeStatus(ctx context.Context, passErr error) error {
 		if err := p.applyStatus(ctx, desired); err != nil {
 			return err
 		}
-		p.state.wrote = time.Now()
+		p.state.wrote(own)
 		p.eventsOfFlips(flips)
 	}
 	p.setReady(desired)
