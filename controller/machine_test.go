@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -262,6 +265,88 @@ func TestMachineHotPlug(t *testing.T) {
 	disks, _ := at(vm, "spec", "template", "spec", "domain", "devices", "disks").([]any)
 	if len(volumes) != 2 || len(disks) != 2 || disks[1].(map[string]any)["serial"] != "extra" {
 		t.Errorf("what was plugged in is gone: volumes %v, disks %v", volumes, disks)
+	}
+}
+
+// between has something happen just before the next requests that change a VirtualMachine of KubeVirt, and counts those.
+type between struct {
+	http.RoundTripper
+	happen chan func()
+	writes atomic.Int64
+}
+
+func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/kubevirt.io/") {
+		b.writes.Add(1)
+		select {
+		case do := <-b.happen:
+			do()
+		default:
+		}
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// A volume that is plugged in while a change of the Machine is under way stays, too.
+func TestMachineHotPlugMeanwhile(t *testing.T) {
+	c := newMachines(t, true)
+	m := c.machine("web", "{template: small}")
+	c.says("Creating", "Creating")
+	c.quiet()
+	c.stop()
+	config := rest.CopyConfig(server.Config)
+	c.agent = "engine-" + c.namespace + "-between"
+	config.UserAgent = c.agent
+	hc, err := rest.HTTPClientFor(config)
+	c.must(err)
+	b := &between{RoundTripper: hc.Transport, happen: make(chan func(), 2)}
+	hc.Transport = b
+	c.startWith(config, hc, one(machinePackage(t)))
+	c.quiet()
+	plug := func(name string) func() {
+		return func() {
+			vm := &unstructured.Unstructured{}
+			vm.SetAPIVersion("kubevirt.io/v1")
+			vm.SetKind("VirtualMachine")
+			vm.SetNamespace(c.namespace)
+			vm.SetName("web")
+			if err := api.Patch(context.Background(), vm, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[
+				{"op":"add","path":"/spec/template/spec/volumes/-","value":{"name":%[1]q,"persistentVolumeClaim":{"claimName":%[1]q,"hotpluggable":true}}},
+				{"op":"add","path":"/spec/template/spec/domain/devices/disks/-","value":{"name":%[1]q,"disk":{"bus":"scsi"}}}]`, name)), client.FieldOwner("virt-api")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	// One is plugged in before the first request of the pass, the other before the second one, which takes fields back.
+	b.happen <- plug("first")
+	b.happen <- plug("second")
+	c.patch(m, "", `{"spec":{"resources":{"cpu":{"cores":2}}}}`)
+	c.eventually(func() string {
+		vm := c.kubeVirt("web")
+		if got := at(vm, "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(2) {
+			return fmt.Sprintf("the VirtualMachine has %v cores, want 2", got)
+		}
+		return ""
+	})
+	c.quiet()
+	vm := c.kubeVirt("web")
+	volumes, _ := at(vm, "spec", "template", "spec", "volumes").([]any)
+	disks, _ := at(vm, "spec", "template", "spec", "domain", "devices", "disks").([]any)
+	if len(b.happen) != 0 || len(volumes) != 3 || len(disks) != 3 {
+		t.Errorf("what was plugged in is gone: volumes %v, disks %v", volumes, disks)
+	}
+	// Where nothing is changed meanwhile, fields are taken back with two requests, as ever.
+	before := b.writes.Load()
+	c.patch(vm, "", `{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":7}}}}}}`)
+	c.eventually(func() string {
+		if got := at(c.kubeVirt("web"), "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(2) {
+			return fmt.Sprintf("the VirtualMachine has %v cores, want 2", got)
+		}
+		return ""
+	})
+	c.quiet()
+	if n := b.writes.Load() - before; n != 2 {
+		t.Errorf("taking a field back took %d requests, want 2", n)
 	}
 }
 

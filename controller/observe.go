@@ -144,6 +144,17 @@ func (k *kindController) find(set *render.Set, a addresses) found {
 	return out
 }
 
+// byUID are the objects by their UIDs.
+func (f found) byUID() map[types.UID]*watch.Item {
+	out := map[types.UID]*watch.Item{}
+	for _, items := range f {
+		for _, i := range items {
+			out[i.UID] = i
+		}
+	}
+	return out
+}
+
 // gather returns what was found, as the templates asked for it. A lookup that found nothing is left out, as it is
 // for templates that are rendered without a cluster.
 func (f found) gather(set *render.Set) (map[string][]map[string]any, error) {

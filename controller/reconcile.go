@@ -73,6 +73,8 @@ type pass struct {
 	// at are the addresses of atOf.
 	at   addresses
 	atOf pattern
+	// seen are the objects that the templates have seen, by UID.
+	seen map[types.UID]*watch.Item
 	// serials stand for those of all objects at the last look.
 	serials digest
 	// judged are the custom resource's objects as this pass has found or left them.
@@ -435,7 +437,8 @@ func (p *pass) render() error {
 		if at := p.addressesOf(p.ref.Namespace, r.Observe); !at.equal(p.addresses()) {
 			p.lookAt(at.pattern(p.ref))
 			seen := p.state.input
-			if p.state.input, err = p.inputDigest(p.look()); err != nil {
+			f = p.look()
+			if p.state.input, err = p.inputDigest(f); err != nil {
 				return err
 			}
 			// If the same is there, the templates have seen it.
@@ -444,7 +447,7 @@ func (p *pass) render() error {
 			}
 		}
 		p.exemplify()
-		p.result, p.state.rendered = r, true
+		p.result, p.state.rendered, p.seen = r, true, f.byUID()
 		p.state.wake = time.Time{}
 		if step := p.pkg.Set.Step; step > 0 {
 			p.state.wake = time.Now().Truncate(step).Add(step)
@@ -506,8 +509,8 @@ func (p *pass) again() reconcile.Result {
 	return reconcile.Result{RequeueAfter: soon}
 }
 
-// errStale says that the custom resource is not what this pass has seen any more. Its change brings the next pass.
-var errStale = errors.New("the custom resource has changed")
+// errStale says that the custom resource, or an object of its, is not what this pass has seen any more. Its change brings the next pass.
+var errStale = errors.New("there has been a change since the look")
 
 // soon is when to look again should the news of a change be late.
 const soon = time.Second

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cuvee-vm/cuvee/controller/apiserver"
+	"github.com/cuvee-vm/cuvee/controller/watch"
 )
 
 // send applies an object. Fields that someone has changed by hand are taken back; those that another one applies, and so
@@ -35,14 +37,14 @@ func (p *pass) send(ctx context.Context, t *target) (client.Object, error) {
 		return nil, &problem{reason: reasonConflict, err: err, message: fmt.Sprintf("%s has just been made by someone else", t.ref)}
 	}
 	if isFieldConflict(err) {
-		p.setBack(t, holders(err))
-		how.Force = true
-		object, err = p.api.Apply(ctx, t.ref, body, how)
-		p.countWrite("apply", t.ref, err)
+		object, err = p.force(ctx, t, how, holders(err))
 	}
 	// A list whose keys someone has changed, such as the ports of a Service, cannot be merged any more.
 	if apierrors.IsInvalid(err) && t.item != nil && t.item.Hash == t.hash {
 		object, err = p.replace(ctx, t)
+	}
+	if errors.Is(err, errStale) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, writeProblem("apply", t.ref, err)
@@ -50,32 +52,74 @@ func (p *pass) send(ctx context.Context, t *target) (client.Object, error) {
 	return object, nil
 }
 
-// replace puts what was rendered in the place of an object, and then applies it, so that its fields are ours again.
-func (p *pass) replace(ctx context.Context, t *target) (client.Object, error) {
-	full := map[string]any{}
-	for k, v := range t.body {
-		full[k] = v
+// force takes fields of an object back from those who have changed them. What has been changed since the render is not: it could be what
+// the templates would render now, such as a volume that has just been plugged in.
+func (p *pass) force(ctx context.Context, t *target, how apiserver.Apply, from []string) (client.Object, error) {
+	if p.isNews(t.item) {
+		return nil, changedMeanwhile(t.ref, nil)
 	}
-	metadata := map[string]any{}
-	for k, v := range child(t.body, "metadata") {
-		metadata[k] = v
+	body, err := t.bodyFor(t.item.ResourceVersion)
+	if err != nil {
+		return nil, err
 	}
-	metadata["resourceVersion"], metadata["uid"] = t.item.ResourceVersion, string(t.item.UID)
+	p.setBack(t, from)
+	how.Force = true
+	object, err := p.api.Apply(ctx, t.ref, body, how)
+	p.countWrite("apply", t.ref, err)
+	if apierrors.IsConflict(err) {
+		return nil, changedMeanwhile(t.ref, err)
+	}
+	return object, err
+}
+
+// isNews says that the templates have seen an object, and would see another one in it by now.
+func (p *pass) isNews(i *watch.Item) bool {
+	seen, ok := p.seen[i.UID]
+	return ok && seen.Sum() != i.Sum()
+}
+
+// changedMeanwhile has the pass made again, with what an object is by then.
+func changedMeanwhile(ref apiserver.Ref, err error) error {
+	return &problem{reason: reasonApplyFailed, message: fmt.Sprintf("%s has just been changed; it is looked at again", ref), err: errors.Join(errStale, err)}
+}
+
+// bodyFor is what to send for an object that still has a resourceVersion.
+func (t *target) bodyFor(version string) ([]byte, error) {
+	full, metadata := maps.Clone(t.body), maps.Clone(child(t.body, "metadata"))
+	metadata["resourceVersion"], metadata["uid"] = version, string(t.item.UID)
 	full["metadata"] = metadata
 	body, err := json.Marshal(full)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", t.ref, err)
 	}
-	_, err = p.api.Replace(ctx, t.ref, body, p.pkg.Owner)
-	p.countWrite("update", t.ref, err)
+	return body, nil
+}
+
+// replace puts what was rendered in the place of an object, and then applies it, so that its fields are ours again.
+func (p *pass) replace(ctx context.Context, t *target) (client.Object, error) {
+	if p.isNews(t.item) {
+		return nil, changedMeanwhile(t.ref, nil)
+	}
+	body, err := t.bodyFor(t.item.ResourceVersion)
 	if err != nil {
 		return nil, err
 	}
-	if body, err = json.Marshal(t.body); err != nil {
-		return nil, fmt.Errorf("write %s: %w", t.ref, err)
+	replaced, err := p.api.Replace(ctx, t.ref, body, p.pkg.Owner)
+	p.countWrite("update", t.ref, err)
+	if apierrors.IsConflict(err) {
+		return nil, changedMeanwhile(t.ref, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if body, err = t.bodyFor(replaced.ResourceVersion); err != nil {
+		return nil, err
 	}
 	object, err := p.api.Apply(ctx, t.ref, body, apiserver.Apply{Manager: p.pkg.Owner, Force: true, Whole: t.kind.Whole()})
 	p.countWrite("apply", t.ref, err)
+	if apierrors.IsConflict(err) {
+		return nil, changedMeanwhile(t.ref, err)
+	}
 	return object, err
 }
 
