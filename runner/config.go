@@ -51,7 +51,7 @@ type Choice struct {
 // The kinds of choices. The list is closed: everything else about a VM's hardware is in the config.
 const (
 	// KindAccelerator: an alternative's "name" is an accelerator of QEMU, "kvm" or "tcg".
-	// kvm works where /dev/kvm can be used.
+	// kvm works where a guest runs under it; with the value "probe" of "off", since 1.1, where /dev/kvm can be opened.
 	KindAccelerator = "accelerator"
 	// KindMachine: an alternative's "type" is a machine type; it works if this QEMU has it. An alias
 	// ("q35") is kept as the versioned name that it stands for.

@@ -101,6 +101,12 @@ func TestChoose(t *testing.T) {
 	}
 	accelerator := Choice{Kind: KindAccelerator, Alternatives: []map[string]string{{"name": "kvm", "cpu": "host"}, {"name": "tcg", "cpu": "max"}}}
 	noKVM := func(context.Context) error { return errors.New("guests hang") }
+	opened := map[string]string{"name": "kvm", "probe": "off"}
+	if kvm, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0); err != nil {
+		opened = map[string]string{"name": "tcg"}
+	} else {
+		kvm.Close()
+	}
 	cases := map[string]struct {
 		reason string
 		choice Choice
@@ -120,6 +126,11 @@ func TestChoose(t *testing.T) {
 		"OnlyKVM": {
 			reason: "Nothing is made up where no alternative works.",
 			choice: Choice{Kind: KindAccelerator, Alternatives: accelerator.Alternatives[:1]}, probe: noKVM, err: ErrNoAlternative,
+		},
+		"KVMUnprobed": {
+			reason: "Who asks for no probe gets KVM where it can be opened.",
+			choice: Choice{Kind: KindAccelerator, Alternatives: []map[string]string{{"name": "kvm", "probe": "off"}, {"name": "tcg"}}},
+			probe:  noKVM, want: opened,
 		},
 		"Firmware": {
 			reason: "Firmware has to be there with its variables.",

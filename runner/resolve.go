@@ -103,7 +103,7 @@ func (v *vm) chooseUUID(c Choice) (map[string]string, error) {
 func (v *vm) try(ctx context.Context, c Choice, choice keptChoice) error {
 	switch c.Kind {
 	case KindAccelerator:
-		return v.tryAccelerator(ctx, choice.Values["name"])
+		return v.tryAccelerator(ctx, choice.Values)
 	case KindMachine:
 		// QEMU itself says so if it lacks the only machine type that there is.
 		if choice.QEMU == v.programID() || choice.From == nil && len(c.Alternatives) == 1 {
@@ -122,11 +122,11 @@ func (v *vm) try(ctx context.Context, c Choice, choice keptChoice) error {
 	}
 }
 
-func (v *vm) tryAccelerator(ctx context.Context, name string) error {
+func (v *vm) tryAccelerator(ctx context.Context, values map[string]string) error {
 	switch {
-	case name != "kvm":
+	case values["name"] != "kvm":
 		return nil
-	case v.opts.ProbeKVM != nil:
+	case v.opts.ProbeKVM != nil && values["probe"] != "off":
 		return v.opts.ProbeKVM(ctx)
 	}
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
