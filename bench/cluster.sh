@@ -16,29 +16,34 @@
 #   image.manager.mb          the images, unpacked, of millions of bytes
 #   image.runner.mb
 #
-#   bench/cluster.sh [-n VMS] [-r ROUNDS] [-u VMS] [-m VMS]
+#   bench/cluster.sh [-n VMS] [-r ROUNDS] [-u VMS] [-m VMS] [-a ACCELERATOR] [-t TIME]
 #
 #   -n  how many VMs are created each time: 20
 #   -r  how often VMs, and pods, are created: 3
 #   -u  how many VMs boot Linux: 3
 #   -m  how many VMs run at once at most: 100. A node takes 110 pods
+#   -a  what runs the guests' instructions: kvm, tcg, or auto, which is kvm where a guest really runs under it. kvm is used even where it
+#       is not usable, as far as guests get there. Those that boot Linux are emulated (tcg) always
+#   -t  the time between two creations: 100ms. With 100ms a small node has no CPU idle until the last one runs, and what is measured is the CPU that
+#       all take together; with some seconds, how long one takes that is alone
 #
-# Lines that begin with # tell on the way what takes its time, and who writes what.
+# Lines that begin with # tell on the way what takes its time, and whose CPU, what guests run under, and who writes what.
 #
-# Guests are emulated (TCG), as pods of this cluster have no /dev/kvm. All but those that boot Linux have 64 MiB and stay in the firmware,
-# which finds nothing to boot. Their volumes are directories, made before: no figure has the time of a provisioner in it.
+# All guests but those that boot Linux have 64 MiB and stay in the firmware, which finds nothing to boot. Their volumes are directories, made before: no figure has the time of a provisioner in it.
 #
 # It takes root and the programs of "make kube", and minutes. The machine should have nothing else to do.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-vms=20 rounds=3 linux=3 most=100
-while getopts n:r:u:m: option; do
+vms=20 rounds=3 linux=3 most=100 accelerator=auto apart=100ms
+while getopts n:r:u:m:a:t: option; do
     case $option in
     n) vms=$OPTARG ;;
     r) rounds=$OPTARG ;;
     u) linux=$OPTARG ;;
     m) most=$OPTARG ;;
+    a) accelerator=$OPTARG ;;
+    t) apart=$OPTARG ;;
     *) exit 2 ;;
     esac
 done
@@ -59,18 +64,34 @@ for image in "${images[@]}"; do
 done
 mapfile -t disks < <(cd "$root" && tools/e2e/disks.sh | xargs -d '\n' realpath)
 go build -o "$root/.cache/bench/cluster" ./cluster
+go build -C "$root/tools/device-plugin" -o "$root/.cache/bench/device-plugin" .
 
-trap '"$root/tools/cluster/cluster.sh" down' EXIT
+# shellcheck disable=SC2317 # called by the trap
+end() {
+    local code=$?
+    trap - EXIT
+    # It would end with us, but a node that ends waits for nobody.
+    [[ -z ${plugin:-} ]] || kill "$plugin" 2>/dev/null || true
+    "$root/tools/cluster/cluster.sh" down || code=1
+    exit "$code"
+}
+trap end EXIT
 "$root/tools/cluster/cluster.sh" down
 "$root/tools/cluster/cluster.sh" up
 "$root/tools/cluster/cluster.sh" load "${disks[@]}"
 export KUBECONFIG=$CUVEE_CLUSTER/kubeconfig PATH=$KUBEBUILDER_ASSETS:$PATH
 kubectl apply -f "$root/kustomize/crd/vmoperator.jdrupes.org_vms.yaml" >&2
 kubectl apply -k "$root/kustomize/confine-runner" >&2
-kubectl apply -k "$root/tools/e2e/install" >&2
+kubectl apply -k cluster/install >&2
 kubectl -n cuvee-system rollout status deployment/vm-operator --timeout=300s >&2
 kubectl create namespace bench >&2
 kubectl label namespace bench pod-security.kubernetes.io/enforce=restricted >&2
 kubectl -n bench apply -k "$root/kustomize/runner" >&2
 kubectl -n bench apply -f "$root/tools/e2e/repository.yaml" >&2
-"$root/.cache/bench/cluster" -nodes "$CUVEE_CLUSTER/nodes" -vms "$vms" -rounds "$rounds" -linux "$linux" -most "$most"
+if [[ $accelerator != tcg && -e /dev/kvm ]]; then
+    "$root/.cache/bench/device-plugin" -dir "$CUVEE_CLUSTER/nodes/node1/kubelet/device-plugins" -resource devices.kubevirt.io/kvm -device /dev/kvm \
+        -count 110 >&2 &
+    plugin=$!
+    kubectl wait node/node1 --for='jsonpath={.status.allocatable.devices\.kubevirt\.io/kvm}=110' --timeout=60s >&2
+fi
+"$root/.cache/bench/cluster" -accelerator "$accelerator" -apart "$apart" -nodes "$CUVEE_CLUSTER/nodes" -vms "$vms" -rounds "$rounds" -linux "$linux" -most "$most"

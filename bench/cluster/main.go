@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/cuvee-vm/cuvee/runner/kvm"
 )
 
 const (
@@ -26,8 +28,6 @@ const (
 	runnerUser  = "system:serviceaccount:" + namespace + ":vm-runner"
 	// patternVM is the VM that pods are made after; the name is nowhere else in its objects.
 	patternVM = "pattern-of-pods"
-	// apart is the time between two creations.
-	apart = 100 * time.Millisecond
 	// patience is how long a VM, or a pod, may take to run.
 	patience = 10 * time.Minute
 )
@@ -37,6 +37,10 @@ type bench struct {
 	api dynamic.Interface
 	// volumes is a directory that the node sees, auditLog the API server's.
 	volumes, auditLog string
+	// accelerator is what runs the instructions of guests that stay in their firmware: tcg, kvm or kvm-unprobed, see install/site.cue.
+	accelerator string
+	// apart is the time between two creations.
+	apart time.Duration
 }
 
 func main() {
@@ -46,16 +50,44 @@ func main() {
 	rounds := flag.Int("rounds", 3, "how often VMs, and pods, are created")
 	linux := flag.Int("linux", 3, "how many VMs boot Linux")
 	most := flag.Int("most", 100, "how many VMs run at once at most")
+	accelerator := flag.String("accelerator", "auto", "what runs the guests' instructions: kvm, tcg, or auto, which is kvm where a guest runs under it")
+	apart := flag.Duration("apart", 100*time.Millisecond, "the time between two creations")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	b, err := newBench(*nodes)
+	if err == nil {
+		b.apart = *apart
+		b.accelerator, err = chooseAccelerator(ctx, *accelerator)
+	}
 	if err == nil {
 		err = b.run(ctx, *vms, *rounds, *linux, *most)
 	}
 	if err != nil {
 		log.Fatal("bench: ", err)
 	}
+}
+
+// chooseAccelerator tells what guests run under, and says so. Who asks for kvm gets it even if it does not run a guest as a CPU would.
+func chooseAccelerator(ctx context.Context, wish string) (string, error) {
+	if wish != "auto" && wish != "kvm" && wish != "tcg" {
+		return "", fmt.Errorf("unknown accelerator %q, want auto, kvm or tcg", wish)
+	}
+	chosen := "tcg"
+	if wish != "tcg" {
+		err := kvm.Probe(ctx)
+		switch {
+		case err == nil:
+			chosen = "kvm"
+		case wish == "kvm":
+			chosen = "kvm-unprobed"
+		}
+		if err != nil {
+			fmt.Printf("# KVM: %v\n", err)
+		}
+	}
+	fmt.Printf("# guests run under %s\n", chosen)
+	return chosen, nil
 }
 
 func newBench(nodes string) (*bench, error) {

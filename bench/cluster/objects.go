@@ -41,10 +41,10 @@ func (b *bench) resource(u *unstructured.Unstructured) dynamic.ResourceInterface
 }
 
 // vm is a VM that finds nothing to boot.
-func vm(name string) map[string]any {
+func (b *bench) vm(name string) map[string]any {
 	return map[string]any{
 		"apiVersion": "vmoperator.jdrupes.org/v1", "kind": "VirtualMachine",
-		"metadata": map[string]any{"name": name, "namespace": namespace},
+		"metadata": map[string]any{"name": name, "namespace": namespace, "annotations": map[string]any{"cuvee.test/accelerator": b.accelerator}},
 		"spec": map[string]any{
 			"resources": map[string]any{"requests": map[string]any{"cpu": "1m", "memory": "1Mi"}},
 			"vm": map[string]any{

@@ -100,7 +100,7 @@ func (b *bench) startVMs(ctx context.Context, names []string) (map[string]start,
 			return nil, err
 		}
 	}
-	return b.start(ctx, vmMoments, names, func(name string) ([]map[string]any, error) { return []map[string]any{vm(name)}, nil })
+	return b.start(ctx, vmMoments, names, func(name string) ([]map[string]any, error) { return []map[string]any{b.vm(name)}, nil })
 }
 
 // startPods creates pods of the pattern, with all that is theirs, and waits until they are ready.
@@ -124,10 +124,14 @@ func (b *bench) start(ctx context.Context, moments []moment, names []string, obj
 			return nil, err
 		}
 	}
+	before, err := cpuTimes()
+	if err != nil {
+		return nil, err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	created := map[string]time.Time{}
 	g.Go(func() error {
-		tick := time.NewTicker(apart)
+		tick := time.NewTicker(b.apart)
 		defer tick.Stop()
 		for _, name := range names {
 			created[name] = time.Now()
@@ -159,7 +163,7 @@ func (b *bench) start(ctx context.Context, moments []moment, names []string, obj
 		out[name] = s
 	}
 	printMoments(moments, out)
-	return out, nil
+	return out, printCPU(before, len(names))
 }
 
 func printMoments(moments []moment, starts map[string]start) {
