@@ -1,6 +1,7 @@
 package cuvee_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -74,6 +75,26 @@ func decodeStrictly(t *testing.T, o render.Object, kinds map[string]int) {
 	}
 	for _, err := range strict {
 		t.Errorf("%s: %v", o.Key, err)
+	}
+}
+
+// TestClaimsBeforePod holds the StatefulSet of a new VM that runs behind the VM's claims: the scheduler would look at the pod too early.
+func TestClaimsBeforePod(t *testing.T) {
+	runs := 0
+	eachRender(t, func(t *testing.T, _ string, r *render.Result) {
+		i := slices.IndexFunc(r.Objects, func(o render.Object) bool { return o.Key == "statefulSet" })
+		if i < 0 || !bytes.Contains(r.Objects[i].JSON, []byte(`"replicas":1`)) {
+			return
+		}
+		runs++
+		for _, o := range r.Objects {
+			if bytes.Contains(o.JSON, []byte(`"kind":"PersistentVolumeClaim"`)) && o.Policy.Wave >= r.Objects[i].Policy.Wave {
+				t.Errorf("%s is of the wave %d, the StatefulSet of %d", o.Key, o.Policy.Wave, r.Objects[i].Policy.Wave)
+			}
+		}
+	})
+	if runs == 0 {
+		t.Error("no VM runs")
 	}
 }
 
