@@ -46,7 +46,7 @@ func (b *bench) vm(name string) map[string]any {
 		"apiVersion": "vmoperator.jdrupes.org/v1", "kind": "VirtualMachine",
 		"metadata": map[string]any{"name": name, "namespace": namespace, "annotations": map[string]any{"cuvee.test/accelerator": b.accelerator}},
 		"spec": map[string]any{
-			"resources": map[string]any{"requests": map[string]any{"cpu": "1m", "memory": "1Mi"}},
+			"resources": map[string]any{"requests": map[string]any{"cpu": b.cpu, "memory": "1Mi"}},
 			"vm": map[string]any{
 				"state": "Running", "firmware": "bios", "maximumRam": fmt.Sprint(ram),
 				// Its firmware would not hear that it shall power down.
