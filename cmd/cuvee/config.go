@@ -47,7 +47,7 @@ func (h *host) config(w io.Writer, set *render.Set, doc render.Document, others 
 	if err := makeVolumes(cfg); err != nil {
 		return nil, err
 	}
-	if err := h.fetchImages(w, cfg); err != nil {
+	if err := h.fetchImages(w, result, cfg); err != nil {
 		return nil, err
 	}
 	p, err := newProjection(result, others)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/cuvee-vm/cuvee/cmd/cuvee/diskimage"
+	"github.com/cuvee-vm/cuvee/render"
 	"github.com/cuvee-vm/cuvee/runner"
 	"github.com/cuvee-vm/cuvee/runner/content"
 )
@@ -21,11 +22,24 @@ type diskImages struct {
 	cache *diskimage.Cache
 	// dir is where relative names of files begin.
 	dir string
+	// policies say when a registry is asked, by the name of the volume that the image would be in a pod.
+	policies map[string]diskimage.Policy
+}
+
+// pullPolicies are those of the images that the pod would have as volumes.
+func pullPolicies(r *render.Result) map[string]diskimage.Policy {
+	policies := map[string]diskimage.Policy{}
+	for _, v := range podVolumes(r) {
+		if v.Image != nil {
+			policies[v.Name] = diskimage.Policy(v.Image.PullPolicy)
+		}
+	}
+	return policies
 }
 
 // fetchImages finds the container images that disks come from, which in a pod are mounted volumes, and what is at URLs with a checksum, so
 // that it is fetched once for all VMs. What a disk does not need any more is not fetched.
-func (h *host) fetchImages(w io.Writer, cfg *runner.Config) error {
+func (h *host) fetchImages(w io.Writer, result *render.Result, cfg *runner.Config) error {
 	if !fromElsewhere(cfg) {
 		return nil
 	}
@@ -38,7 +52,7 @@ func (h *host) fetchImages(w io.Writer, cfg *runner.Config) error {
 	}
 	show, end := showFetching(w)
 	defer end()
-	images := &diskImages{cache: &diskimage.Cache{Dir: dir, Report: show}, dir: h.imageDir}
+	images := &diskImages{cache: &diskimage.Cache{Dir: dir, Report: show}, dir: h.imageDir, policies: pullPolicies(result)}
 	for id, c := range cfg.Live.Content {
 		if err := images.content(ctx, &c); err != nil {
 			return fmt.Errorf("disk %s: %w", c.Name, err)
@@ -50,7 +64,7 @@ func (h *host) fetchImages(w io.Writer, cfg *runner.Config) error {
 			continue
 		}
 		for _, a := range c.Alternatives {
-			if a["directory"], err = images.image(ctx, a["reference"], a["path"]); err != nil {
+			if a["directory"], err = images.image(ctx, a["reference"], a["path"], a["directory"]); err != nil {
 				return err
 			}
 		}
@@ -75,7 +89,7 @@ func (d *diskImages) content(ctx context.Context, c *runner.Content) error {
 		return err
 	}
 	if c.Image != nil {
-		c.Image.Directory, err = d.image(ctx, c.Image.Reference, c.Image.Path)
+		c.Image.Directory, err = d.image(ctx, c.Image.Reference, c.Image.Path, c.Image.Directory)
 		return err
 	}
 	remote := strings.HasPrefix(c.URL, "http:") || strings.HasPrefix(c.URL, "https:")
@@ -90,14 +104,15 @@ func (d *diskImages) content(ctx context.Context, c *runner.Content) error {
 	return nil
 }
 
-// image returns the directory with an image's files, or a disk that is a file here.
-func (d *diskImages) image(ctx context.Context, reference, member string) (string, error) {
+// image returns the directory with an image's files, or a disk that is a file here. In a pod it would be mounted, at a path that ends with the
+// name of its volume.
+func (d *diskImages) image(ctx context.Context, reference, member, mounted string) (string, error) {
 	if path := filepath.Join(d.dir, reference); !filepath.IsAbs(reference) {
 		if _, err := os.Stat(path); err == nil {
 			reference = path
 		}
 	}
-	return d.cache.Fetch(ctx, diskimage.Image{Reference: reference, Member: member})
+	return d.cache.Fetch(ctx, diskimage.Image{Reference: reference, Member: member, Policy: d.policies[filepath.Base(mounted)]})
 }
 
 // showFetching shows what is being fetched.

@@ -102,18 +102,24 @@ func (p *projection) write(r *render.Result, volume, dir string) error {
 }
 
 func projectedSources(r *render.Result, volume string) ([]corev1.VolumeProjection, error) {
-	for _, o := range r.Objects {
-		var sts appsv1.StatefulSet
-		if err := json.Unmarshal(o.JSON, &sts); err != nil || sts.Kind != "StatefulSet" {
-			continue
-		}
-		for _, v := range sts.Spec.Template.Spec.Volumes {
-			if v.Name == volume && v.Projected != nil {
-				return v.Projected.Sources, nil
-			}
+	for _, v := range podVolumes(r) {
+		if v.Name == volume && v.Projected != nil {
+			return v.Projected.Sources, nil
 		}
 	}
 	return nil, fmt.Errorf("the templates make no StatefulSet with a projected volume %q", volume)
+}
+
+// podVolumes are those that the VM's pod would have.
+func podVolumes(r *render.Result) []corev1.Volume {
+	var volumes []corev1.Volume
+	for _, o := range r.Objects {
+		var sts appsv1.StatefulSet
+		if err := json.Unmarshal(o.JSON, &sts); err == nil && sts.Kind == "StatefulSet" {
+			volumes = append(volumes, sts.Spec.Template.Spec.Volumes...)
+		}
+	}
+	return volumes
 }
 
 func writeItems(dir, what string, files map[string][]byte, items []corev1.KeyToPath, optional bool) error {

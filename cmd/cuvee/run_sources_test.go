@@ -79,3 +79,21 @@ spec:
 		t.Errorf("the file of the filled disk is missed:\n%s", again.out)
 	}
 }
+
+// The registry of an image is asked as its pullPolicy says.
+func TestRunPullPolicy(t *testing.T) {
+	t.Parallel()
+	// Nothing listens there.
+	const image = `{reference: "127.0.0.1:1/debian:13", pullPolicy: Never}`
+	for name, disk := range map[string]string{
+		"ThrowAway": `{image: ` + image + `}`,
+		"Source":    `{volumeClaimTemplate: {metadata: {name: system}, spec: {resources: {requests: {storage: 64Mi}}}}, source: {image: ` + image + `}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			vm := `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: policy}, spec: {vm: {maximumRam: 256Mi, display: {}, disks: [` + disk + `]}}}`
+			h.start(t, "-f", h.write(t, vm)).ends(t, 1, "image 127.0.0.1:1/debian:13: not found here, and the policy is Never")
+		})
+	}
+}
