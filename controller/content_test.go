@@ -1,9 +1,11 @@
 package controller_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -64,13 +66,33 @@ func TestDisksFilled(t *testing.T) {
 		}
 		return ""
 	})
-	c.create(podManifest, "web")
+	again := c.create(podManifest, "web")
 	c.podStatus(running)
 	c.waitFor("web", "Ready", "False", "GuestStarting")
 	c.quiet()
 	if status, reason, _ := condition(c.vm("web"), "DisksFilled"); status != "False" || !strings.Contains(c.imageVolumes(), "source-disk1") {
 		t.Errorf("DisksFilled is %s (%s) for a new claim, with the image volumes %s", status, reason, c.imageVolumes())
 	}
+
+	// The pod and the claim may be replaced while there is no manager: then the status is that of the runner before.
+	says := func(pod *unstructured.Unstructured) {
+		t.Helper()
+		c.runner(fmt.Sprintf(`{cpus: 1, ram: 1Gi, contents: [{disk: system-disk, result: Filled, pod: %q}],
+			conditions: [{type: Running, status: "True", reason: VmStarted, message: "", lastTransitionTime: "2026-01-02T00:00:00Z"}]}`, pod.GetUID()))
+	}
+	c.stop()
+	says(again)
+	c.must(api.Delete(t.Context(), again, client.GracePeriodSeconds(0)))
+	third := c.create(podManifest, "web")
+	c.podStatus(running)
+	c.start(one(vmPackage(t)))
+	c.waitFor("web", "Ready", "True", "Running")
+	c.quiet()
+	if status, _, _ := condition(c.vm("web"), "DisksFilled"); status != "False" || !strings.Contains(c.imageVolumes(), "source-disk1") {
+		t.Errorf("DisksFilled is %s by what the runner of an earlier pod has said, with the image volumes %s", status, c.imageVolumes())
+	}
+	says(third)
+	c.waitFor("web", "DisksFilled", "True", "Filled")
 }
 
 // imageVolumes are the images that the pod of the VM web mounts.

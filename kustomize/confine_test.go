@@ -246,7 +246,7 @@ func TestRunnerIsNotHindered(t *testing.T) {
 	lease := apirunner.NewLease(api, vm, pod, apirunner.LeaseOptions{Name: "web-disks", Duration: 6 * time.Second}, log)
 	c.must(lease.Acquire(t.Context()))
 	background(t, func(ctx context.Context) { _ = lease.Hold(ctx) })
-	background(t, apirunner.NewReporter(api, vm, g, func() int64 { return 0 }, "1.2.3", log).Run)
+	background(t, apirunner.NewReporter(api, vm, pod, g, func() int64 { return 0 }, "1.2.3", log).Run)
 	background(t, apirunner.NewEventWriter(api, vm, pod, g, log).Run)
 	g.events <- runner.Event{Time: time.Now(), Reason: runner.ReasonStarted}
 	c.eventually(func() string {

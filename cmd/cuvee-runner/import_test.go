@@ -63,7 +63,7 @@ func TestReportsImport(t *testing.T) {
 		t.Error("the VM was started with a part of its disk")
 	}
 	finish()
-	s.gets(t, http.MethodPatch, `"contents":[{"disk":"system-disk","result":"Filled"}]`)
+	s.gets(t, http.MethodPatch, `"contents":[{"disk":"system-disk","result":"Filled","pod":"p-1"}]`)
 	s.gets(t, http.MethodPatch, `"reason":"VmStarted"`)
 	s.gets(t, http.MethodPost, `"reason":"DiskFilled"`)
 	r.signal(t, syscall.SIGTERM)

@@ -39,7 +39,7 @@ func newPlace(credentialsDir string, c *runner.Config) (*place, error) {
 // runIn runs the VM in a cluster: reports about it, holds its lease, and does what is due when its guest has shut down.
 func (m *machine) runIn(ctx context.Context, p *place) (int, error) {
 	vm := m.vm.Load()
-	reporter := cluster.NewReporter(p.client, p.vm, vm, m.ram, version, m.log)
+	reporter := cluster.NewReporter(p.client, p.vm, p.pod, vm, m.ram, version, m.log)
 	events := cluster.NewEventWriter(p.client, p.vm, p.pod, vm, m.log)
 	telling, enough := context.WithCancel(context.Background())
 	var tellers sync.WaitGroup

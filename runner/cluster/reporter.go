@@ -30,9 +30,11 @@ type Reporter struct {
 	source  Source
 	want    func() int64
 	version string
-	log     *slog.Logger
-	pace    pace
-	limit   *rate.Limiter
+	// pod is the UID of the runner's pod.
+	pod   string
+	log   *slog.Logger
+	pace  pace
+	limit *rate.Limiter
 	// waits is what a VM that has not been started waits for, news says that it has changed.
 	waits atomic.Pointer[string]
 	news  chan struct{}
@@ -50,10 +52,12 @@ type Reporter struct {
 	complaint complaint
 }
 
-// NewReporter makes a reporter. The version is the runner's; want tells the RAM in bytes that the guest shall have, for a guest
+// NewReporter makes a reporter for a runner in a pod. The version is the runner's; want tells the RAM in bytes that the guest shall have, for a guest
 // that is on its way there is not reported at each step.
-func NewReporter(c *Client, vm VM, source Source, want func() int64, version string, log *slog.Logger) *Reporter {
-	return newReporter(c, vm, source, want, version, log, defaultPace)
+func NewReporter(c *Client, vm VM, pod Pod, source Source, want func() int64, version string, log *slog.Logger) *Reporter {
+	r := newReporter(c, vm, source, want, version, log, defaultPace)
+	r.pod = pod.UID
+	return r
 }
 
 func newReporter(c *Client, vm VM, source Source, want func() int64, version string, log *slog.Logger, p pace) *Reporter {
@@ -170,6 +174,9 @@ func (r *Reporter) report(ctx context.Context, s runner.Status) (time.Duration, 
 		s.Message = *waits
 	}
 	next := newStatus(s, r.version)
+	for i := range next.Contents {
+		next.Contents[i].Pod = r.pod
+	}
 	next.Conditions = r.conditions.of(s, now)
 	imports, due := r.progress.next(now, next.Imports)
 	if next.Imports = imports; due > 0 && (again == 0 || due < again) {

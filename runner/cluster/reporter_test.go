@@ -62,6 +62,23 @@ func reportsAt(t *testing.T, s *transport, vm *subject, p pace) (*Reporter, func
 	return r, stop
 }
 
+// Who reads what a disk was filled with can tell whose pod has said so.
+func TestContentsNameThePod(t *testing.T) {
+	t.Parallel()
+	s := serve(t, works)
+	vm := newSubject(runner.Status{State: runner.Booting, Imports: []runner.Import{{Disk: "system-disk", State: runner.Filled}}})
+	r := NewReporter(NewClient(s.credentials), testVM, Pod{UID: "1-2-3"}, vm, func() int64 { return 0 }, "1.2.3", quiet())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	status, _ := s.next(t, http.MethodPatch).body["status"].(map[string]any)
+	want := []any{map[string]any{"disk": "system-disk", "result": "Filled", "pod": "1-2-3"}}
+	if diff := cmp.Diff(want, status["contents"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestReportRequest(t *testing.T) {
 	s := serve(t, func(seen) (int, any) {
 		return http.StatusOK, found("Running", condition{Type: "Running", Status: "True", LastTransitionTime: "2020-01-01T00:00:00Z"})

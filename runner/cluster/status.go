@@ -42,6 +42,7 @@ type importing struct {
 type contents struct {
 	Disk   string `json:"disk"`
 	Result string `json:"result"`
+	Pod    string `json:"pod,omitempty"`
 }
 
 type booted struct {
