@@ -203,6 +203,9 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 	if err := p.mayHave(t); err != nil {
 		return err
 	}
+	if p.isAnother(t) {
+		return changedMeanwhile(t.ref, nil)
+	}
 	p.mark(t)
 	if t.item != nil {
 		if t.item.Deleting {
@@ -224,6 +227,8 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 				return err
 			}
 		}
+		// Should it be gone by now, it is not made by what was rendered while it was there.
+		p.identify(t)
 	}
 	object, err := p.send(ctx, t)
 	if err != nil {

@@ -95,6 +95,42 @@ func TestDisksFilled(t *testing.T) {
 	c.waitFor("web", "DisksFilled", "True", "Filled")
 }
 
+// A claim that goes while the manager is about to apply it is not made anew as one with content.
+func TestFilledClaimGone(t *testing.T) {
+	c := newCluster(t)
+	c.create(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: web}, spec: {vm: {state: Stopped, disks: [
+		{volumeClaimTemplate: {metadata: {name: system}, spec: {resources: {requests: {storage: 1Gi}}}}, source: {image: {reference: "registry.example/os:1"}}}]}}}`)
+	c.waitFor("web", "Ready", "True", "Stopped")
+	claim := c.get("v1", "PersistentVolumeClaim", "system-disk-web-0")
+	c.patch("v1", "PersistentVolumeClaim", claim.GetName(), `{"metadata":{"labels":{"cuvee-vm.github.io/content":"Filled"}}}`)
+	c.waitFor("web", "DisksFilled", "True", "Filled")
+	c.quiet()
+	c.stop()
+	b := c.startBetween("/persistentvolumeclaims/", one(vmPackage(t)))
+	c.quiet()
+	b.happen <- func() {
+		if err := api.Patch(t.Context(), claim.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+			t.Error(err)
+		}
+		if err := client.IgnoreNotFound(api.Delete(t.Context(), claim.DeepCopy())); err != nil {
+			t.Error(err)
+		}
+	}
+	c.patch("v1", "PersistentVolumeClaim", claim.GetName(), `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"me"}}}`)
+	c.eventually(func() string {
+		now := c.get("v1", "PersistentVolumeClaim", claim.GetName())
+		if now == nil || now.GetUID() == claim.GetUID() {
+			return "there is no other claim"
+		}
+		if label := at(now, "metadata", "labels", "cuvee-vm.github.io/content"); label != nil {
+			t.Fatalf("the new claim has the label %v", label)
+		}
+		return ""
+	})
+	c.quiet()
+	c.waitFor("web", "DisksFilled", "False", "WaitingForStart")
+}
+
 // imageVolumes are the images that the pod of the VM web mounts.
 func (c *cluster) imageVolumes() string {
 	c.Helper()

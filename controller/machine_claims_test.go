@@ -12,7 +12,7 @@ func TestMachineUsesClaim(t *testing.T) {
 		theirs := c.create(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: web-root, labels: {mine: "yes"}}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`)
 		m := c.machine("web", "{template: small, provider: "+backend+", disks: [{name: data, size: 1Gi}]}")
 		c.says("Creating", "Creating")
-		if c.made(backend, "web") == nil || c.get("v1", "PersistentVolumeClaim", "web-data") == nil {
+		if c.made(backend) == nil || c.get("v1", "PersistentVolumeClaim", "web-data") == nil {
 			c.Fatal("the Machine is not made")
 		}
 		c.quiet()
@@ -43,7 +43,7 @@ func TestMachineClaimTaken(t *testing.T) {
 			m := c.machine("web", "{template: small, provider: "+backend+"}")
 			c.says("Failed", "NameTaken")
 			c.quiet()
-			if c.made(backend, "web") != nil {
+			if c.made(backend) != nil {
 				c.Error("there is a VirtualMachine with another's disk")
 			}
 			c.must(api.Delete(c.Context(), m))

@@ -18,13 +18,13 @@ func onEach(t *testing.T, test func(c machines, backend string)) {
 	}
 }
 
-// made is the VirtualMachine of a backend; nil if there is none.
-func (c machines) made(backend, name string) *unstructured.Unstructured {
+// made is the VirtualMachine web of a backend; nil if there is none.
+func (c machines) made(backend string) *unstructured.Unstructured {
 	c.Helper()
 	if backend == "cuvee" {
-		return c.vm(name)
+		return c.vm("web")
 	}
-	return c.kubeVirt(name)
+	return c.kubeVirt("web")
 }
 
 // runs makes the VirtualMachine web say that it runs.
@@ -49,10 +49,10 @@ func TestMachineTemplateNotFound(t *testing.T) {
 		c.says("Creating", "Creating")
 		c.runs(backend)
 		c.quiet()
-		before := c.made(backend, "web").GetResourceVersion()
+		before := c.made(backend).GetResourceVersion()
 		c.patch(m, "", `{"spec":{"template":"gone"}}`)
 		c.says("Running", "TemplateNotFound")
-		if c.made(backend, "web").GetResourceVersion() != before || c.get("v1", "PersistentVolumeClaim", "web-root") == nil {
+		if c.made(backend).GetResourceVersion() != before || c.get("v1", "PersistentVolumeClaim", "web-root") == nil {
 			c.Error("what was made has changed")
 		}
 	})
@@ -154,7 +154,7 @@ func TestMachineNameTaken(t *testing.T) {
 		theirs := c.create("%s", manifest)
 		c.machine("web", "{template: small, provider: "+backend+"}")
 		c.says("Failed", "NameTaken")
-		if c.made(backend, "web").GetResourceVersion() != theirs.GetResourceVersion() {
+		if c.made(backend).GetResourceVersion() != theirs.GetResourceVersion() {
 			c.Error("somebody else's VirtualMachine was changed")
 		}
 		c.must(api.Delete(c.Context(), theirs))

@@ -268,15 +268,16 @@ func TestMachineHotPlug(t *testing.T) {
 	}
 }
 
-// between has something happen just before the next requests that change a VirtualMachine of KubeVirt, and counts those.
+// between has something happen just before the next requests that change what has a text in its path, and counts those.
 type between struct {
 	http.RoundTripper
+	path   string
 	happen chan func()
 	writes atomic.Int64
 }
 
 func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/kubevirt.io/") {
+	if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, b.path) {
 		b.writes.Add(1)
 		select {
 		case do := <-b.happen:
@@ -287,6 +288,20 @@ func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
+// startBetween starts an engine before whose requests something can happen.
+func (c *cluster) startBetween(path string, packages controller.Source) *between {
+	c.Helper()
+	config := rest.CopyConfig(server.Config)
+	c.agent = "engine-" + c.namespace + "-between"
+	config.UserAgent = c.agent
+	hc, err := rest.HTTPClientFor(config)
+	c.must(err)
+	b := &between{RoundTripper: hc.Transport, path: path, happen: make(chan func(), 2)}
+	hc.Transport = b
+	c.startWith(config, hc, packages)
+	return b
+}
+
 // A volume that is plugged in while a change of the Machine is under way stays, too.
 func TestMachineHotPlugMeanwhile(t *testing.T) {
 	c := newMachines(t, true)
@@ -294,14 +309,7 @@ func TestMachineHotPlugMeanwhile(t *testing.T) {
 	c.says("Creating", "Creating")
 	c.quiet()
 	c.stop()
-	config := rest.CopyConfig(server.Config)
-	c.agent = "engine-" + c.namespace + "-between"
-	config.UserAgent = c.agent
-	hc, err := rest.HTTPClientFor(config)
-	c.must(err)
-	b := &between{RoundTripper: hc.Transport, happen: make(chan func(), 2)}
-	hc.Transport = b
-	c.startWith(config, hc, one(machinePackage(t)))
+	b := c.startBetween("/kubevirt.io/", one(machinePackage(t)))
 	c.quiet()
 	plug := func(name string) func() {
 		return func() {

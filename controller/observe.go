@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cuvee-vm/cuvee/controller/apiserver"
 	"github.com/cuvee-vm/cuvee/controller/watch"
 	"github.com/cuvee-vm/cuvee/render"
 )
@@ -144,12 +145,13 @@ func (k *kindController) find(set *render.Set, a addresses) found {
 	return out
 }
 
-// byUID are the objects by their UIDs.
-func (f found) byUID() map[types.UID]*watch.Item {
-	out := map[types.UID]*watch.Item{}
-	for _, items := range f {
+// byRef are the objects by what they are called.
+func (f found) byRef(set *render.Set) map[apiserver.Ref]*watch.Item {
+	out := map[apiserver.Ref]*watch.Item{}
+	for key, items := range f {
+		l := set.Watches[key]
 		for _, i := range items {
-			out[i.UID] = i
+			out[apiserver.Ref{GroupVersionKind: gvk(l.APIVersion, l.Kind), Namespace: i.Namespace, Name: i.Name}] = i
 		}
 	}
 	return out

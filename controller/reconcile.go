@@ -73,8 +73,8 @@ type pass struct {
 	// at are the addresses of atOf.
 	at   addresses
 	atOf pattern
-	// seen are the objects that the templates have seen, by UID.
-	seen map[types.UID]*watch.Item
+	// seen are the objects that the templates have seen.
+	seen map[apiserver.Ref]*watch.Item
 	// serials stand for those of all objects at the last look.
 	serials digest
 	// judged are the custom resource's objects as this pass has found or left them.
@@ -447,7 +447,7 @@ func (p *pass) render() error {
 			}
 		}
 		p.exemplify()
-		p.result, p.state.rendered, p.seen = r, true, f.byUID()
+		p.result, p.state.rendered, p.seen = r, true, f.byRef(p.pkg.Set)
 		p.state.wake = time.Time{}
 		if step := p.pkg.Set.Step; step > 0 {
 			p.state.wake = time.Now().Truncate(step).Add(step)

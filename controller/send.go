@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cuvee-vm/cuvee/controller/apiserver"
-	"github.com/cuvee-vm/cuvee/controller/watch"
 )
 
 // send applies an object. Fields that someone has changed by hand are taken back; those that another one applies, and so
@@ -36,8 +35,12 @@ func (p *pass) send(ctx context.Context, t *target) (client.Object, error) {
 	if isFieldConflict(err) && t.item == nil {
 		return nil, &problem{reason: reasonConflict, err: err, message: fmt.Sprintf("%s has just been made by someone else", t.ref)}
 	}
-	if isFieldConflict(err) {
+	switch {
+	case isFieldConflict(err):
 		object, err = p.force(ctx, t, how, holders(err))
+	case apierrors.IsConflict(err):
+		// It has another UID than the one that is named.
+		return nil, changedMeanwhile(t.ref, err)
 	}
 	// A list whose keys someone has changed, such as the ports of a Service, cannot be merged any more.
 	if apierrors.IsInvalid(err) && t.item != nil && t.item.Hash == t.hash {
@@ -55,7 +58,7 @@ func (p *pass) send(ctx context.Context, t *target) (client.Object, error) {
 // force takes fields of an object back from those who have changed them. What has been changed since the render is not: it could be what
 // the templates would render now, such as a volume that has just been plugged in.
 func (p *pass) force(ctx context.Context, t *target, how apiserver.Apply, from []string) (client.Object, error) {
-	if p.isNews(t.item) {
+	if p.isNews(t) {
 		return nil, changedMeanwhile(t.ref, nil)
 	}
 	body, err := t.bodyFor(t.item.ResourceVersion)
@@ -72,10 +75,17 @@ func (p *pass) force(ctx context.Context, t *target, how apiserver.Apply, from [
 	return object, err
 }
 
-// isNews says that the templates have seen an object, and would see another one in it by now.
-func (p *pass) isNews(i *watch.Item) bool {
-	seen, ok := p.seen[i.UID]
-	return ok && seen.Sum() != i.Sum()
+// isNews says that the templates have seen an object, and would see something else in it by now.
+func (p *pass) isNews(t *target) bool {
+	seen := p.seen[t.ref]
+	return seen != nil && seen.Sum() != t.item.Sum()
+}
+
+// isAnother says that the object that the templates have seen is gone, or another one has its name. What was rendered may not be true of
+// that: a claim that has content is made by its label.
+func (p *pass) isAnother(t *target) bool {
+	seen := p.seen[t.ref]
+	return seen != nil && (t.item == nil || t.item.UID != seen.UID)
 }
 
 // changedMeanwhile has the pass made again, with what an object is by then.
@@ -97,7 +107,7 @@ func (t *target) bodyFor(version string) ([]byte, error) {
 
 // replace puts what was rendered in the place of an object, and then applies it, so that its fields are ours again.
 func (p *pass) replace(ctx context.Context, t *target) (client.Object, error) {
-	if p.isNews(t.item) {
+	if p.isNews(t) {
 		return nil, changedMeanwhile(t.ref, nil)
 	}
 	body, err := t.bodyFor(t.item.ResourceVersion)

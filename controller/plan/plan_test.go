@@ -157,11 +157,9 @@ func (c *cluster) object(manifest string, args ...any) *unstructured.Unstructure
 	return u
 }
 
-func (c *cluster) create(manifest string, args ...any) *unstructured.Unstructured {
+func (c *cluster) create(manifest string, args ...any) {
 	c.Helper()
-	u := c.object(manifest, args...)
-	c.must(c.api.Create(c.Context(), u, client.FieldOwner("test")))
-	return u
+	c.must(c.api.Create(c.Context(), c.object(manifest, args...), client.FieldOwner("test")))
 }
 
 // vm is a VM with one disk.
