@@ -80,7 +80,7 @@ func TestEvents(t *testing.T) {
 	})
 	// Events are written by the way. One that comes again is counted, and tells nothing else.
 	want := []string{
-		"Normal Created: Created ConfigMap web, Secret web-console-tls, Secret web-console-token, Secret web-display-secret, PersistentVolumeClaim runner-data-web-0, StatefulSet web, PersistentVolumeClaim system-disk-web-0",
+		"Normal Created: Created ConfigMap web, Secret web-console-tls, Secret web-console-token, Secret web-display-secret, PersistentVolumeClaim runner-data-web-0, PersistentVolumeClaim system-disk-web-0, StatefulSet web",
 		"Normal Running: Ready is True",
 		"Normal Stopping: The guest is shut down.",
 		"Normal Stopped: Ready is True",
