@@ -223,6 +223,16 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.version == "" {
 		return nil
 	}
+	err := l.write(ctx, leaseSpec{}, time.Now())
+	if !hasCode(err, http.StatusConflict) {
+		return err
+	}
+	// The last renewal may have come to the server, but not its answer to us.
+	now, err := l.get(ctx)
+	if err != nil || now.Spec.holder() != l.holder {
+		return err
+	}
+	l.version = now.Metadata.ResourceVersion
 	return l.write(ctx, leaseSpec{}, time.Now())
 }
 

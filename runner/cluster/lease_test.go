@@ -168,6 +168,35 @@ func TestLeaseIsExclusive(t *testing.T) {
 	}
 }
 
+// A Lease is given back also if the end came between its last renewal and the answer. One that is another's by then is left alone.
+func TestLeaseIsReleased(t *testing.T) {
+	t.Parallel()
+	server, s := newLeases(t)
+	first, second := leaseOf(s, "first", false), leaseOf(s, "second", false)
+	if err := first.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	unanswered := *first
+	if err := unanswered.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if server.holder() != "" {
+		t.Fatalf("holder is %s", server.holder())
+	}
+	if err := second.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := unanswered.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if server.holder() != "second/u" {
+		t.Errorf("holder is %s", server.holder())
+	}
+}
+
 // A restarted container of the same pod does not wait.
 func TestLeaseOfSamePod(t *testing.T) {
 	t.Parallel()
