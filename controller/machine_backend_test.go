@@ -60,7 +60,7 @@ func TestMachineBackend(t *testing.T) {
 	c.printable("Running")
 	c.says("Running", "Running")
 	c.conditionIs("BackendAsSpecified", "AsSpecified")
-	disk, first := c.get("v1", "PersistentVolumeClaim", "web-root").GetUID(), c.kubeVirt("web").GetUID()
+	disk, first := c.get("v1", "PersistentVolumeClaim", "web-root").GetUID(), c.kubeVirt().GetUID()
 
 	c.patch(m, "", `{"spec":{"provider":"cuvee"}}`)
 	if message := c.conditionIs("BackendAsSpecified", "BackendChanged"); !strings.Contains(message, "virtctl stop web") {
@@ -68,22 +68,22 @@ func TestMachineBackend(t *testing.T) {
 	}
 	c.says("Running", "Running")
 	c.quiet()
-	if c.kubeVirt("web") == nil || c.vm("web") != nil {
+	if c.kubeVirt() == nil || c.vm("web") != nil {
 		t.Fatal("a machine that runs has moved")
 	}
 	// It is looked after as before.
 	c.patch(m, "", `{"spec":{"resources":{"cpu":{"cores":3}}}}`)
 	c.eventually(func() string {
-		if got := at(c.kubeVirt("web"), "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(3) {
+		if got := at(c.kubeVirt(), "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(3) {
 			return fmt.Sprintf("the VirtualMachine has %v cores, want 3", got)
 		}
 		return ""
 	})
-	if c.kubeVirt("web").GetUID() != first {
+	if c.kubeVirt().GetUID() != first {
 		t.Error("the VirtualMachine is another one")
 	}
 
-	c.patch(c.kubeVirt("web"), "", `{"spec":{"runStrategy":"Halted"}}`)
+	c.patch(c.kubeVirt(), "", `{"spec":{"runStrategy":"Halted"}}`)
 	c.printable("Stopped")
 	if state := at(c.appears(ofCuvee, "VirtualMachine"), "spec", "vm", "state"); state != "Stopped" {
 		t.Errorf("the machine has moved as one that is to be %v, want Stopped", state)
@@ -103,7 +103,7 @@ func TestMachineBackend(t *testing.T) {
 		t.Errorf("the message does not say what to do: %s", message)
 	}
 	c.quiet()
-	if c.vm("web") == nil || c.kubeVirt("web") != nil {
+	if c.vm("web") == nil || c.kubeVirt() != nil {
 		t.Fatal("a machine that runs has moved back")
 	}
 	c.patch(c.vm("web"), "", `{"spec":{"vm":{"state":"Stopped"}}}`)

@@ -24,7 +24,7 @@ func (c machines) made(backend string) *unstructured.Unstructured {
 	if backend == "cuvee" {
 		return c.vm("web")
 	}
-	return c.kubeVirt("web")
+	return c.kubeVirt()
 }
 
 // runs makes the VirtualMachine web say that it runs.
@@ -139,7 +139,7 @@ func TestMachineKubeVirtRefuses(t *testing.T) {
 		}
 		return ""
 	})
-	if c.kubeVirt("web") == nil {
+	if c.kubeVirt() == nil {
 		t.Error("there is no VirtualMachine")
 	}
 }

@@ -51,14 +51,14 @@ func TestMachineKubeVirtRemoved(t *testing.T) {
 	c := newMachines(t, true).restarted("")
 	m := c.machine("web", "{template: small}")
 	c.says("Creating", "Creating")
-	c.patch(c.kubeVirt("web"), "", `{"metadata":{"finalizers":["kubevirt.io/virtualMachineControllerFinalize"]}}`)
+	c.patch(c.kubeVirt(), "", `{"metadata":{"finalizers":["kubevirt.io/virtualMachineControllerFinalize"]}}`)
 	const definition = "virtualmachines.kubevirt.io"
 	crd := &apiextensions.CustomResourceDefinition{}
 	crd.Name = definition
 	c.must(api.Delete(t.Context(), crd))
 	defer c.uninstallKubeVirt()
 	c.eventually(func() string {
-		if vm := c.kubeVirt("web"); vm == nil || vm.GetDeletionTimestamp() == nil {
+		if vm := c.kubeVirt(); vm == nil || vm.GetDeletionTimestamp() == nil {
 			return "the VirtualMachine is not being deleted with its definition"
 		}
 		return ""

@@ -119,9 +119,9 @@ func (c machines) getMachine() *unstructured.Unstructured {
 	return c.get("vitistack.io/v1alpha1", "Machine", "web")
 }
 
-func (c machines) kubeVirt(name string) *unstructured.Unstructured {
+func (c machines) kubeVirt() *unstructured.Unstructured {
 	c.Helper()
-	return c.get("kubevirt.io/v1", "VirtualMachine", name)
+	return c.get("kubevirt.io/v1", "VirtualMachine", "web")
 }
 
 // says waits until the Machine web is in a phase, and its Ready has a reason.
@@ -154,7 +154,7 @@ func (c machines) patch(u *unstructured.Unstructured, subresource, patch string)
 // printable makes KubeVirt's VirtualMachine say a status.
 func (c machines) printable(status string) {
 	c.Helper()
-	c.patch(c.kubeVirt("web"), "", `{"status":{"printableStatus":"`+status+`"}}`)
+	c.patch(c.kubeVirt(), "", `{"status":{"printableStatus":"`+status+`"}}`)
 }
 
 // claimGoes waits until a claim is deleted, and does what Kubernetes' controller does then.
@@ -191,12 +191,12 @@ func TestMachine(t *testing.T) {
 	if size := at(claim, "spec", "resources", "requests", "storage"); size != "20Gi" {
 		t.Errorf("the claim has the size %v, want 20Gi", size)
 	}
-	vm := c.kubeVirt("web")
+	vm := c.kubeVirt()
 	if got := at(vm, "spec", "runStrategy"); got != "Always" {
 		t.Errorf("runStrategy is %v, want Always", got)
 	}
 	c.quiet()
-	if got, want := at(c.getMachine(), "status", "resourceVersion"), c.kubeVirt("web").GetResourceVersion(); got != want {
+	if got, want := at(c.getMachine(), "status", "resourceVersion"), c.kubeVirt().GetResourceVersion(); got != want {
 		t.Errorf("resourceVersion in the status is %v, want %v", got, want)
 	}
 
@@ -218,22 +218,22 @@ func TestMachine(t *testing.T) {
 	// What concerns nobody brings no write.
 	c.quiet()
 	mark := c.mark()
-	c.patch(c.kubeVirt("web"), "", `{"status":{"observedGeneration":7}}`)
+	c.patch(c.kubeVirt(), "", `{"status":{"observedGeneration":7}}`)
 	c.quiet()
 	for _, r := range c.writes(mark) {
 		t.Errorf("%s %s %s was written, though nothing had changed", r.Verb, r.Resource, r.Name)
 	}
 
 	// Who stops the VirtualMachine finds it stopped.
-	c.patch(c.kubeVirt("web"), "", `{"spec":{"runStrategy":"Halted"}}`)
+	c.patch(c.kubeVirt(), "", `{"spec":{"runStrategy":"Halted"}}`)
 	c.printable("Stopping")
 	c.printable("Stopped")
 	c.says("Stopped", "Stopped")
 	c.quiet()
-	if got := at(c.kubeVirt("web"), "spec", "runStrategy"); got != "Halted" {
+	if got := at(c.kubeVirt(), "spec", "runStrategy"); got != "Halted" {
 		t.Errorf("runStrategy is %v after it was stopped, want Halted", got)
 	}
-	c.patch(c.kubeVirt("web"), "", `{"spec":{"runStrategy":"Always"}}`)
+	c.patch(c.kubeVirt(), "", `{"spec":{"runStrategy":"Always"}}`)
 	c.printable("Starting")
 	c.says("Stopped", "Stopped")
 	c.printable("Running")
@@ -248,19 +248,19 @@ func TestMachineHotPlug(t *testing.T) {
 	m := c.machine("web", "{template: small}")
 	c.says("Creating", "Creating")
 	c.quiet()
-	vm := c.kubeVirt("web")
+	vm := c.kubeVirt()
 	c.must(api.Patch(t.Context(), vm, client.RawPatch(types.JSONPatchType, []byte(`[
 		{"op":"add","path":"/spec/template/spec/volumes/-","value":{"name":"extra","persistentVolumeClaim":{"claimName":"extra","hotpluggable":true}}},
 		{"op":"add","path":"/spec/template/spec/domain/devices/disks/-","value":{"name":"extra","disk":{"bus":"scsi"},"serial":"extra"}}]`)), client.FieldOwner("virt-api")))
 	c.quiet()
 	c.patch(m, "", `{"spec":{"resources":{"cpu":{"cores":2}}}}`)
 	c.eventually(func() string {
-		if got := at(c.kubeVirt("web"), "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(2) {
+		if got := at(c.kubeVirt(), "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(2) {
 			return fmt.Sprintf("the VirtualMachine has %v cores, want 2", got)
 		}
 		return ""
 	})
-	vm = c.kubeVirt("web")
+	vm = c.kubeVirt()
 	volumes, _ := at(vm, "spec", "template", "spec", "volumes").([]any)
 	disks, _ := at(vm, "spec", "template", "spec", "domain", "devices", "disks").([]any)
 	if len(volumes) != 2 || len(disks) != 2 || disks[1].(map[string]any)["serial"] != "extra" {
@@ -330,14 +330,14 @@ func TestMachineHotPlugMeanwhile(t *testing.T) {
 	b.happen <- plug("second")
 	c.patch(m, "", `{"spec":{"resources":{"cpu":{"cores":2}}}}`)
 	c.eventually(func() string {
-		vm := c.kubeVirt("web")
+		vm := c.kubeVirt()
 		if got := at(vm, "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(2) {
 			return fmt.Sprintf("the VirtualMachine has %v cores, want 2", got)
 		}
 		return ""
 	})
 	c.quiet()
-	vm := c.kubeVirt("web")
+	vm := c.kubeVirt()
 	volumes, _ := at(vm, "spec", "template", "spec", "volumes").([]any)
 	disks, _ := at(vm, "spec", "template", "spec", "domain", "devices", "disks").([]any)
 	if len(b.happen) != 0 || len(volumes) != 3 || len(disks) != 3 {
@@ -347,7 +347,7 @@ func TestMachineHotPlugMeanwhile(t *testing.T) {
 	before := b.writes.Load()
 	c.patch(vm, "", `{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":7}}}}}}`)
 	c.eventually(func() string {
-		if got := at(c.kubeVirt("web"), "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(2) {
+		if got := at(c.kubeVirt(), "spec", "template", "spec", "domain", "cpu", "cores"); got != int64(2) {
 			return fmt.Sprintf("the VirtualMachine has %v cores, want 2", got)
 		}
 		return ""
@@ -432,12 +432,12 @@ func TestMachineForcedDeletion(t *testing.T) {
 	c := newMachines(t, true)
 	m := c.machine("web", "{template: small}")
 	c.says("Creating", "Creating")
-	c.patch(c.kubeVirt("web"), "", `{"metadata":{"finalizers":["kubevirt.io/virtualMachineControllerFinalize"]}}`)
+	c.patch(c.kubeVirt(), "", `{"metadata":{"finalizers":["kubevirt.io/virtualMachineControllerFinalize"]}}`)
 	c.must(api.Delete(t.Context(), m))
 	c.quiet()
 	c.patch(c.getMachine(), "", `{"metadata":{"annotations":{"machine.vitistack.io/force-cleanup":"true"}}}`)
 	c.gone("vitistack.io/v1alpha1", "Machine")
-	if vm := c.kubeVirt("web"); vm == nil || vm.GetDeletionTimestamp() == nil {
+	if vm := c.kubeVirt(); vm == nil || vm.GetDeletionTimestamp() == nil {
 		t.Error("the VirtualMachine is not being deleted")
 	}
 }
@@ -449,7 +449,7 @@ func TestMachineWithoutKubeVirt(t *testing.T) {
 	c.says("Creating", "KubeVirtApiError")
 	c.install(kubeVirts...)
 	c.says("Creating", "Creating")
-	if c.kubeVirt("web") == nil {
+	if c.kubeVirt() == nil {
 		t.Error("there is no VirtualMachine")
 	}
 	c.uninstallKubeVirt()
