@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -96,18 +97,25 @@ func TestRunForwardsDatagrams(t *testing.T) {
 	run.ends(t, 0, "asking the guest to power down")
 }
 
-// freePort finds a port that nothing listens at, below those that Linux gives out by itself.
+// portsTried counts what freePort has tried, so that two tests that run side by side are never given one port: between
+// freePort's closing it and QEMU's listening at it, it would be free to both.
+var portsTried atomic.Int64
+
+// freePort finds a port that nothing listens at, below those that Linux gives out by itself. It gives each port once.
 func freePort(t *testing.T) int {
 	t.Helper()
 	const first, count = 20000, 10000
-	for i := range count {
-		port := first + (os.Getpid()+i)%count
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-		if err == nil {
-			l.Close()
-			return port
+	for {
+		tried := int(portsTried.Add(1))
+		if tried > count {
+			t.Fatal("no port is free")
 		}
+		port := first + (os.Getpid()+tried)%count
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			continue
+		}
+		l.Close()
+		return port
 	}
-	t.Fatal("no port is free")
-	return 0
 }
