@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cuvee-vm/cuvee/controller/testserver"
+	"github.com/cuvee-vm/cuvee/tools/freeport"
 )
 
 // program builds one of the programs, once.
@@ -124,12 +124,11 @@ func (c *cluster) mount(namespace string, volumes []corev1.Volume, name string) 
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // ready waits until the readiness probe of the Deployment succeeds.

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cuvee-vm/cuvee/tools/freeport"
 )
 
 // TestTemplatesPage edits a site's file badly under a manager that runs: its page and an Event say so.
@@ -44,10 +46,9 @@ func lacks(text, what string) string {
 // address is one that nothing listens at.
 func (w *world) address() string {
 	w.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Next()
 	w.must(err)
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // get returns the text of a page, or why there is none.

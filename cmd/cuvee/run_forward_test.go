@@ -6,14 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cuvee-vm/cuvee/tools/demo-guest/demodisk"
+	"github.com/cuvee-vm/cuvee/tools/freeport"
 )
 
 // A server in the guest is reached at a forwarded port of this machine, by nobody but this machine.
@@ -97,25 +96,12 @@ func TestRunForwardsDatagrams(t *testing.T) {
 	run.ends(t, 0, "asking the guest to power down")
 }
 
-// portsTried counts what freePort has tried, so that two tests that run side by side are never given one port: between
-// freePort's closing it and QEMU's listening at it, it would be free to both.
-var portsTried atomic.Int64
-
-// freePort finds a port that nothing listens at, below those that Linux gives out by itself. It gives each port once.
+// freePort finds a port that nothing listens at.
 func freePort(t *testing.T) int {
 	t.Helper()
-	const first, count = 20000, 10000
-	for {
-		tried := int(portsTried.Add(1))
-		if tried > count {
-			t.Fatal("no port is free")
-		}
-		port := first + (os.Getpid()+tried)%count
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-		if err != nil {
-			continue
-		}
-		l.Close()
-		return port
+	port, err := freeport.Next()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return port
 }

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,13 +60,34 @@ func (r Request) IsLease() bool { return r.Group == "coordination.k8s.io" && r.R
 // Mark is a moment in the audit log.
 type Mark int64
 
-// Mark is now.
+// lineLimit is longer than any line of the audit log.
+const lineLimit = 1 << 20
+
+// Mark is now: the end of the last whole line, as one may be being written.
 func (s *Server) Mark() (Mark, error) {
-	info, err := os.Stat(s.auditLog())
+	mark, err := s.lastLineEnd()
 	if err != nil {
 		return 0, fmt.Errorf("read the audit log: %w", err)
 	}
-	return Mark(info.Size()), nil
+	return mark, nil
+}
+
+func (s *Server) lastLineEnd() (Mark, error) {
+	f, err := os.Open(s.auditLog())
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	from := max(0, size-lineLimit)
+	rest := make([]byte, size-from)
+	if _, err := f.ReadAt(rest, from); err != nil {
+		return 0, err
+	}
+	return Mark(from) + Mark(bytes.LastIndexByte(rest, '\n')+1), nil
 }
 
 // Since returns the requests since a moment that pass the filter, in the order of their answers. A request whose answer

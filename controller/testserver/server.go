@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/cuvee-vm/cuvee/tools/freeport"
 )
 
 // assets is the variable that names the directory with the programs.
@@ -55,10 +56,15 @@ func Start() (*Server, error) {
 }
 
 func (s *Server) start() error {
-	etcdURL, err := freeURL()
+	etcdPort, err := freeport.Next()
 	if err != nil {
 		return err
 	}
+	port, err := freeport.Next()
+	if err != nil {
+		return err
+	}
+	etcdURL := &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", etcdPort)}
 	// The API server talks to etcd through a link that can be slowed.
 	if s.etcd, err = newSlowLink(etcdURL.Host); err != nil {
 		return err
@@ -68,6 +74,7 @@ func (s *Server) start() error {
 	s.env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
 	// A directory of our own outlives a restart, so that clients keep their trust in the server.
 	api := &envtest.APIServer{CertDir: filepath.Join(s.dir, "apiserver")}
+	api.SecureServing.ListenAddr = envtest.ListenAddr{Address: "127.0.0.1", Port: strconv.Itoa(port)}
 	s.env.ControlPlane.APIServer = api
 	if err := os.Mkdir(api.CertDir, 0o700); err != nil {
 		return err
@@ -151,14 +158,4 @@ func killByArgument(argument string) error {
 		return syscall.Kill(pid, syscall.SIGKILL)
 	}
 	return fmt.Errorf("no process has the argument %s", argument)
-}
-
-// freeURL is at a port that nobody listened on a moment ago.
-func freeURL() (*url.URL, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	return &url.URL{Scheme: "http", Host: l.Addr().String()}, nil
 }

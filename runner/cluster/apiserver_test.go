@@ -9,12 +9,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cuvee-vm/cuvee/runner"
+	"github.com/cuvee-vm/cuvee/tools/freeport"
 )
 
 // What is in this file runs against a real API server: KUBEBUILDER_ASSETS is a directory with the programs etcd and kube-apiserver,
@@ -86,13 +87,11 @@ func kubernetes(t *testing.T) string {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	return strconv.Itoa(port)
 }
 
 // background runs a program until the test ends, or is killed.

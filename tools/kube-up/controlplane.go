@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/cuvee-vm/cuvee/tools/freeport"
 )
 
 // serviceRange is where the addresses of Services come from; the first one is the API server's.
@@ -152,13 +154,11 @@ status:
 func freePorts(n int) ([]string, error) {
 	var ports []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := freeport.Next()
 		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+			return nil, err
 		}
-		// Until all are found, so that they differ.
-		defer l.Close()
-		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port)) //nolint:errcheck // a TCP listener's address is one
+		ports = append(ports, strconv.Itoa(port))
 	}
 	return ports, nil
 }
