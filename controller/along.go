@@ -46,7 +46,7 @@ func (p *pass) resourceVersionOf(key string) string {
 		return ""
 	}
 	if i := kind.Get(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}); i != nil {
-		return i.ResourceVersion
+		return i.ResourceVersion()
 	}
 	return ""
 }

@@ -60,7 +60,7 @@ func (p *pass) apply(ctx context.Context) error {
 // ending says that nothing can be made any more because the namespace is being deleted, which is as it should be for a custom resource
 // that is being deleted, too: it must not stay for that, or the namespace would.
 func (p *pass) ending(err error) bool {
-	return p.item.Deleting && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	return p.item.Deleting() && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // joined is one problem for all.
@@ -208,7 +208,7 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 	}
 	p.mark(t)
 	if t.item != nil {
-		if t.item.Deleting {
+		if t.item.Deleting() {
 			return &problem{reason: reasonWaitingForEnd, message: fmt.Sprintf("%s is being deleted; it is made anew when it is gone", t.ref), wait: true}
 		}
 		if covered, err := t.covered(); covered || err != nil {
@@ -216,13 +216,13 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 			p.judge(t.ref, t.item)
 			return err
 		}
-		if t.item.Hash == t.hash {
+		if t.item.HasHash(t.hash) {
 			if err := p.contested(t); err != nil {
 				p.judge(t.ref, t.item)
 				return err
 			}
 		}
-		if t.item.ClientApplied {
+		if t.item.ClientApplied() {
 			if err := p.takeOver(ctx, t.ref); err != nil {
 				return err
 			}
@@ -239,7 +239,7 @@ func (p *pass) keep(ctx context.Context, t *target) error {
 
 // covered says that an object still is what was applied: it has the hash of this render, and nobody has taken a field.
 func (t *target) covered() (bool, error) {
-	if t.item.Hash != t.hash || t.item.Owner != types.UID(ownerOf(t.body)) {
+	if !t.item.HasHash(t.hash) || t.item.Owner() != types.UID(ownerOf(t.body)) {
 		return false, nil
 	}
 	fields := t.item.Fields()
@@ -260,14 +260,14 @@ func ownerOf(body map[string]any) string {
 // mayHave says whether an object that is there can be the custom resource's. What someone else made becomes its own by being
 // applied, unless it already is something else's.
 func (p *pass) mayHave(t *target) error {
-	if t.item == nil || t.item.Owner == p.item.UID {
+	if t.item == nil || t.item.Owner() == p.item.UID() {
 		return nil
 	}
-	if other, ok := p.resourceWith(t.item.Owner); ok {
+	if other, ok := p.resourceWith(t.item.Owner()); ok {
 		p.waitFor(t.ref)
 		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s belongs to %s", t.ref, other)}
 	}
-	if c := t.item.Controller(); c != "" && c != p.item.UID && c != t.item.Owner {
+	if c := t.item.Controller(); c != "" && c != p.item.UID() && c != t.item.Owner() {
 		p.waitFor(t.ref)
 		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s belongs to the object with the UID %s; it is not changed", t.ref, c)}
 	}
@@ -281,7 +281,7 @@ func (p *pass) mark(t *target) {
 	if t.ref.Namespace != "" {
 		metadata["namespace"] = t.ref.Namespace
 	}
-	child(metadata, "labels")[watch.OwnerLabel] = string(p.item.UID)
+	child(metadata, "labels")[watch.OwnerLabel] = string(p.item.UID())
 	annotations := child(metadata, "annotations")
 	annotations[watch.KeyAnnotation] = t.Key
 	annotations[watch.HashAnnotation] = t.hash
@@ -368,10 +368,10 @@ func (p *pass) create(ctx context.Context, t *target) error {
 
 // remove deletes an object: one of the custom resource's, or what one of those controls.
 func (p *pass) remove(ctx context.Context, t *target) error {
-	if t.item == nil || t.item.Deleting {
+	if t.item == nil || t.item.Deleting() {
 		return nil
 	}
-	if t.item.Owner != p.item.UID && !p.controls(t.item.Controller()) {
+	if t.item.Owner() != p.item.UID() && !p.controls(t.item.Controller()) {
 		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s is to be deleted, but was not made for this resource", t.ref)}
 	}
 	return p.delete(ctx, t.ref, t.item)
@@ -380,8 +380,8 @@ func (p *pass) remove(ctx context.Context, t *target) error {
 // controls says whether a UID is that of an object that was made for the custom resource.
 func (p *pass) controls(uid types.UID) bool {
 	for _, kind := range p.watches.Kinds() {
-		for _, i := range kind.Owned(p.item.UID) {
-			if i.UID == uid {
+		for _, i := range kind.Owned(p.item.UID()) {
+			if i.UID() == uid {
 				return true
 			}
 		}

@@ -28,7 +28,7 @@ type certificate struct {
 // stored at once. A Secret that someone else has filled is used as it is.
 func (p *pass) certify(ctx context.Context, t *target, want render.Generate) error {
 	p.judge(t.ref, t.item)
-	if p.item.Deleting {
+	if p.item.Deleting() {
 		return nil
 	}
 	validFor, renewBefore, err := lifetime(t.Key, want)
@@ -70,7 +70,7 @@ func (p *pass) certificate(ctx context.Context, t *target, want render.Generate,
 	if t.item == nil {
 		return nil, nil
 	}
-	if c, ok := p.state.certificates.get(t.Key); ok && c.uid == t.item.UID && c.resourceVersion == t.item.ResourceVersion && c.asked == asked(want) {
+	if c, ok := p.state.certificates.get(t.Key); ok && c.uid == t.item.UID() && c.resourceVersion == t.item.ResourceVersion() && c.asked == asked(want) {
 		return &c, nil
 	}
 	text, _, err := p.api.GetData(ctx, t.ref)
@@ -85,7 +85,7 @@ func (p *pass) certificate(ctx context.Context, t *target, want render.Generate,
 		// What is no base64 is no certificate either.
 		data[file], _ = base64.StdEncoding.DecodeString(content)
 	}
-	ours := t.item.Owner == p.item.UID
+	ours := t.item.Owner() == p.item.UID()
 	good, renewAt := keypair.Good(data, want.DNSNames, time.Now(), renewBefore)
 	if ours && !good || len(data) == 0 {
 		return nil, nil
@@ -100,7 +100,7 @@ func (p *pass) knowCertificate(key string, i *watch.Item, want render.Generate, 
 	if i == nil {
 		return nil
 	}
-	c := certificate{uid: i.UID, resourceVersion: i.ResourceVersion, asked: asked(want), renewAt: renewAt}
+	c := certificate{uid: i.UID(), resourceVersion: i.ResourceVersion(), asked: asked(want), renewAt: renewAt}
 	p.state.certificates.set(key, c)
 	return &c
 }

@@ -72,7 +72,7 @@ func (p *pass) objectsDigest() digest {
 // eachMade goes through all objects that were made or changed for the custom resource.
 func (p *pass) eachMade(do func(apiserver.Ref, *watch.Item)) {
 	for _, kind := range p.watches.Kinds() {
-		for _, i := range slices.Concat(kind.Owned(p.item.UID), kind.Patched(p.item.UID)) {
+		for _, i := range slices.Concat(kind.Owned(p.item.UID()), kind.Patched(p.item.UID())) {
 			do(refOfItem(kind, i), i)
 		}
 	}
@@ -106,11 +106,11 @@ func (p *pass) madeDigest(items map[apiserver.Ref]*watch.Item) digest {
 
 // judge remembers an object as it was found, or left, if it is one of the custom resource's.
 func (p *pass) judge(ref apiserver.Ref, i *watch.Item) {
-	if i != nil && (i.Owner == p.item.UID || i.PatchedFor == p.item.UID || slices.Contains(p.state.others, ref)) {
+	if i != nil && (i.Owner() == p.item.UID() || i.PatchedFor() == p.item.UID() || slices.Contains(p.state.others, ref)) {
 		p.judged[ref] = i
 	}
 }
 
 func refOfItem(kind *watch.Kind, i *watch.Item) apiserver.Ref {
-	return apiserver.Ref{GroupVersionKind: kind.GroupVersionKind, Namespace: i.Namespace, Name: i.Name}
+	return apiserver.Ref{GroupVersionKind: kind.GroupVersionKind, Namespace: i.Namespace(), Name: i.Name()}
 }

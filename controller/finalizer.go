@@ -20,7 +20,7 @@ func (p *pass) self() apiserver.Ref {
 // identity is what a body for the custom resource begins with. The UID keeps a new one of the same name from being changed,
 // and one that is gone from being made.
 func (p *pass) identity() (body, metadata map[string]any) {
-	metadata = map[string]any{"name": p.ref.Name, "uid": string(p.item.UID)}
+	metadata = map[string]any{"name": p.ref.Name, "uid": string(p.item.UID())}
 	if p.ref.Namespace != "" {
 		metadata["namespace"] = p.ref.Namespace
 	}
@@ -43,7 +43,7 @@ func (p *pass) finalizers() []string {
 // finalizer keeps the custom resource until what it stands for has ended. It is there before anything is made.
 func (p *pass) finalizer(ctx context.Context) error {
 	f := p.pkg.Set.Finalizer
-	if f == "" || p.item.Deleting || slices.Contains(p.finalizers(), f) {
+	if f == "" || p.item.Deleting() || slices.Contains(p.finalizers(), f) {
 		return nil
 	}
 	body, metadata := p.identity()
@@ -78,7 +78,7 @@ func (p *pass) applySelf(ctx context.Context, body map[string]any, subresource s
 
 // release lets a custom resource go that is being deleted, once the templates say that all is done. It says whether it did.
 func (p *pass) release(ctx context.Context) (bool, error) {
-	if !p.item.Deleting || !p.result.Done {
+	if !p.item.Deleting() || !p.result.Done {
 		return false, nil
 	}
 	gone, err := p.letGo(ctx)
@@ -92,7 +92,7 @@ func (p *pass) release(ctx context.Context) (bool, error) {
 // they want to be rid of. What was made is removed without the stages that the templates would have it go through. Templates that do not
 // render at all are for the site to mend first. It returns what there is to report: the error that was found, or another.
 func (p *pass) abandon(ctx context.Context, found error) error {
-	if pr := problemOf(found); !p.item.Deleting || pr.reason != reasonInvalidSpec {
+	if pr := problemOf(found); !p.item.Deleting() || pr.reason != reasonInvalidSpec {
 		return found
 	}
 	if err := p.removeOwned(ctx, func(apiserver.Ref, *watch.Item) bool { return true }); err != nil {
@@ -115,13 +115,13 @@ func (p *pass) letGo(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	// What has no owner reference is not removed by the cluster.
-	err := p.removeOwned(ctx, func(_ apiserver.Ref, i *watch.Item) bool { return !i.OwnerReferenced })
+	err := p.removeOwned(ctx, func(_ apiserver.Ref, i *watch.Item) bool { return !i.OwnerReferenced() })
 	if err != nil || len(p.owned()) > 0 {
 		return false, err
 	}
 	path := fmt.Sprintf("/metadata/finalizers/%d", at)
 	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": string(p.item.UID)},
+		{"op": "test", "path": "/metadata/uid", "value": string(p.item.UID())},
 		{"op": "test", "path": path, "value": f},
 		{"op": "remove", "path": path},
 	})

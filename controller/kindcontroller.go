@@ -231,7 +231,7 @@ func (k *kindController) changed(kind *watch.Kind, was, is *watch.Item) {
 		return
 	}
 	turn := now
-	if was == nil && is.Key != "" {
+	if was == nil && is.Key() != "" {
 		// It was made here, most likely a moment ago, and the others made with it are about to be seen, too.
 		turn = afterwards
 	}
@@ -239,7 +239,7 @@ func (k *kindController) changed(kind *watch.Kind, was, is *watch.Item) {
 		if i == nil {
 			continue
 		}
-		for _, uid := range []types.UID{i.Owner, i.PatchedFor} {
+		for _, uid := range []types.UID{i.Owner(), i.PatchedFor()} {
 			if ref, ok := k.resource(uid); ok {
 				k.enqueue(ref, turn)
 			}
@@ -254,16 +254,16 @@ func (k *kindController) changed(kind *watch.Kind, was, is *watch.Item) {
 func (k *kindController) noteResource(was, is *watch.Item) {
 	k.mu.Lock()
 	if was != nil {
-		delete(k.byUID, was.UID)
+		delete(k.byUID, was.UID())
 	}
 	if is != nil {
-		k.byUID[is.UID] = is.Ref()
+		k.byUID[is.UID()] = is.Ref()
 	}
 	k.mu.Unlock()
 	switch {
 	case is == nil:
 		k.enqueue(was.Ref(), now)
-	case was != nil && was.Generation == is.Generation && was.Deleting == is.Deleting:
+	case was != nil && was.Generation() == is.Generation() && was.Deleting() == is.Deleting():
 		// What is new is in the status, or an annotation.
 		k.enqueue(is.Ref(), afterwards)
 	default:

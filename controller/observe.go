@@ -151,7 +151,7 @@ func (f found) byRef(set *render.Set) map[apiserver.Ref]*watch.Item {
 	for key, items := range f {
 		l := set.Watches[key]
 		for _, i := range items {
-			out[apiserver.Ref{GroupVersionKind: gvk(l.APIVersion, l.Kind), Namespace: i.Namespace, Name: i.Name}] = i
+			out[apiserver.Ref{GroupVersionKind: gvk(l.APIVersion, l.Kind), Namespace: i.Namespace(), Name: i.Name()}] = i
 		}
 	}
 	return out

@@ -23,7 +23,7 @@ type subresource struct {
 // patch changes fields of an object that is there, and that need not be the custom resource's. The UID keeps the change from
 // another object of the same name.
 func (p *pass) patch(ctx context.Context, t *target) error {
-	if t.item == nil || t.item.Deleting {
+	if t.item == nil || t.item.Deleting() {
 		return nil
 	}
 	if err := p.mayPatch(t); err != nil {
@@ -34,8 +34,8 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 	if t.Policy.Subresource == "" {
 		annotations := child(child(t.body, "metadata"), "annotations")
 		annotations[watch.HashAnnotation] = t.hash
-		annotations[watch.PatchAnnotation] = string(p.item.UID)
-		same = t.item.Hash == t.hash
+		annotations[watch.PatchAnnotation] = string(p.item.UID())
+		same = t.item.HasHash(t.hash)
 	} else {
 		if err := p.claim(ctx, t); err != nil || t.item == nil {
 			return err
@@ -74,11 +74,11 @@ func (p *pass) patch(ctx context.Context, t *target) error {
 // mayPatch says whether an object can be patched for the custom resource. All resources of a package have one field manager:
 // what is applied for one would let go of what is applied for another.
 func (p *pass) mayPatch(t *target) error {
-	if other, ok := p.resourceWith(t.item.Owner); ok && t.item.Owner != p.item.UID && t.Policy.Subresource == "" {
+	if other, ok := p.resourceWith(t.item.Owner()); ok && t.item.Owner() != p.item.UID() && t.Policy.Subresource == "" {
 		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s belongs to %s", t.ref, other)}
 	}
 	// A mark without fields of ours was not made here: somebody has copied it.
-	if other, ok := p.resourceWith(t.item.PatchedFor); ok && t.item.PatchedFor != p.item.UID && len(t.item.Fields()) > 0 {
+	if other, ok := p.resourceWith(t.item.PatchedFor()); ok && t.item.PatchedFor() != p.item.UID() && len(t.item.Fields()) > 0 {
 		return &problem{reason: reasonConflict, wait: true, message: fmt.Sprintf("%s is patched for %s", t.ref, other)}
 	}
 	return nil
@@ -87,7 +87,7 @@ func (p *pass) mayPatch(t *target) error {
 // identify names the object that is there in what is sent.
 func (p *pass) identify(t *target) {
 	metadata := child(t.body, "metadata")
-	metadata["name"], metadata["uid"] = t.ref.Name, string(t.item.UID)
+	metadata["name"], metadata["uid"] = t.ref.Name, string(t.item.UID())
 	if t.ref.Namespace != "" {
 		metadata["namespace"] = t.ref.Namespace
 	}
@@ -118,7 +118,7 @@ func hasGone(err error) bool {
 // claim marks an object of which only subresources are patched, so that this manager or the next one finds it when they have
 // to be let go.
 func (p *pass) claim(ctx context.Context, t *target) error {
-	if t.item.Owner == p.item.UID {
+	if t.item.Owner() == p.item.UID() {
 		return nil
 	}
 	for _, o := range p.result.Objects {
@@ -154,7 +154,7 @@ func (p *pass) letGoPatches(ctx context.Context) error {
 	}
 	var problems []*problem
 	for _, kind := range p.watches.Kinds() {
-		for _, i := range slices.Concat(kind.Patched(p.item.UID), kind.Owned(p.item.UID)) {
+		for _, i := range slices.Concat(kind.Patched(p.item.UID()), kind.Owned(p.item.UID())) {
 			if err := p.letGoOf(ctx, kind, i, rendered); err != nil {
 				problems = append(problems, problemOf(err))
 			}
@@ -192,7 +192,7 @@ func (p *pass) renderedPatches() (map[subresource]bool, error) {
 func (p *pass) letGoOf(ctx context.Context, kind *watch.Kind, i *watch.Item, rendered map[subresource]bool) error {
 	ref := refOfItem(kind, i)
 	p.judgeUnseen(ref, i)
-	if i.Deleting {
+	if i.Deleting() {
 		return nil
 	}
 	for _, s := range watch.Subresources {
@@ -206,7 +206,7 @@ func (p *pass) letGoOf(ctx context.Context, kind *watch.Kind, i *watch.Item, ren
 		p.state.sent.delete(func(of subresource) bool { return of == subresource{ref, s} })
 	}
 	// What was made here is kept or removed, whatever marks somebody puts on it.
-	if i.PatchedFor != p.item.UID || i.Owner != "" || len(i.Fields()) == 0 || rendered[subresource{ref, ""}] {
+	if i.PatchedFor() != p.item.UID() || i.Owner() != "" || len(i.Fields()) == 0 || rendered[subresource{ref, ""}] {
 		return nil
 	}
 	return p.applyNothing(ctx, kind, ref, i, "")

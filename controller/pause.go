@@ -17,7 +17,7 @@ const firstPause = 3 * time.Second
 // early is how long the status is to stay as it is, 0 if it is not. Only details wait for that. Another generation, a condition that changes its
 // status, a problem and the stages of a deletion are told at once.
 func (p *pass) early(own, desired map[string]any, err error) time.Duration {
-	if err != nil || p.item.Deleting || !sameInShort(own, desired) {
+	if err != nil || p.item.Deleting() || !sameInShort(own, desired) {
 		return 0
 	}
 	return max(0, time.Until(p.state.calm))

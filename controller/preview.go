@@ -65,7 +65,7 @@ const placeholder = "00000000000000000000000000000000"
 func (v *View) Preview(pkg Package, item *watch.Item, resource map[string]any) (*Preview, error) {
 	ref := refOfResource(resource)
 	if item == nil {
-		item = &watch.Item{Namespace: ref.Namespace, Name: ref.Name}
+		item = watch.NewItem(ref)
 	}
 	p := &pass{
 		kindController: v.k, pkg: &pkg, ref: ref, item: item, resource: resource, looking: true,
@@ -159,8 +159,8 @@ func (p *pass) step(t *target) (Step, error) {
 		return p.patchStep(t, s)
 	case "delete":
 		switch {
-		case t.item == nil || t.item.Deleting:
-		case t.item.Owner != p.item.UID && !p.controls(t.item.Controller()):
+		case t.item == nil || t.item.Deleting():
+		case t.item.Owner() != p.item.UID() && !p.controls(t.item.Controller()):
 			s.Action, s.Problem = ActionBlocked, "it is to be deleted, but was not made for this resource"
 		default:
 			s.Action = ActionDelete
@@ -175,10 +175,10 @@ func (p *pass) step(t *target) (Step, error) {
 
 // patchStep is what patch would do.
 func (p *pass) patchStep(t *target, s Step) (Step, error) {
-	if t.item == nil || t.item.Deleting {
+	if t.item == nil || t.item.Deleting() {
 		return s, nil
 	}
-	if other, ok := p.resourceWith(t.item.PatchedFor); ok && t.item.PatchedFor != p.item.UID {
+	if other, ok := p.resourceWith(t.item.PatchedFor()); ok && t.item.PatchedFor() != p.item.UID() {
 		s.Action, s.Problem = ActionBlocked, "it is patched for "+other
 		return s, nil
 	}
@@ -187,8 +187,8 @@ func (p *pass) patchStep(t *target, s Step) (Step, error) {
 	same := t.Policy.Subresource != ""
 	if !same {
 		annotations := child(child(t.body, "metadata"), "annotations")
-		annotations[watch.HashAnnotation], annotations[watch.PatchAnnotation] = t.hash, string(p.item.UID)
-		same = t.item.Hash == t.hash
+		annotations[watch.HashAnnotation], annotations[watch.PatchAnnotation] = t.hash, string(p.item.UID())
+		same = t.item.HasHash(t.hash)
 	}
 	missing, err := managedfields.Missing(orEmpty(t.fields()), t.body)
 	if err == nil && (!same || missing != "") {
@@ -208,34 +208,34 @@ func (p *pass) keepStep(t *target, s Step) (Step, error) {
 	case t.item == nil:
 		s.Action, s.Body = ActionCreate, t.body
 		return s, nil
-	case t.item.Deleting:
+	case t.item.Deleting():
 		s.Action, s.Problem = ActionBlocked, "it is being deleted; it is made anew when it is gone"
 		return s, nil
 	}
 	covered, err := t.covered()
 	if err == nil && !covered {
-		s.Action, s.Body, s.Drift = ActionUpdate, t.body, t.item.Hash == t.hash
+		s.Action, s.Body, s.Drift = ActionUpdate, t.body, t.item.HasHash(t.hash)
 	}
 	return s, err
 }
 
 // pruned are the objects that prune would remove, and those that would be let go of.
 func (p *pass) pruned(rendered map[apiserver.Ref]bool) []Step {
-	if p.item.UID == "" {
+	if p.item.UID() == "" {
 		return nil
 	}
 	var out []Step
 	for _, kind := range p.watches.Kinds() {
-		for _, i := range kind.Owned(p.item.UID) {
-			if ref := refOfItem(kind, i); !rendered[ref] && !i.Keep && !i.Deleting {
-				out = append(out, Step{Ref: ref, Key: i.Key, Action: ActionDelete})
+		for _, i := range kind.Owned(p.item.UID()) {
+			if ref := refOfItem(kind, i); !rendered[ref] && !i.Keep() && !i.Deleting() {
+				out = append(out, Step{Ref: ref, Key: i.Key(), Action: ActionDelete})
 			}
 		}
-		for _, i := range kind.Patched(p.item.UID) {
-			if ref := refOfItem(kind, i); !rendered[ref] && !i.Deleting {
+		for _, i := range kind.Patched(p.item.UID()) {
+			if ref := refOfItem(kind, i); !rendered[ref] && !i.Deleting() {
 				nothing := &target{ref: ref, item: i, body: typeOf(ref)}
 				p.identify(nothing)
-				out = append(out, Step{Ref: ref, Key: i.Key, Action: ActionUpdate, Body: nothing.body})
+				out = append(out, Step{Ref: ref, Key: i.Key(), Action: ActionUpdate, Body: nothing.body})
 			}
 		}
 	}

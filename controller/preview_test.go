@@ -44,7 +44,7 @@ func TestPreviewRendersOnce(t *testing.T) {
 		preview, err := v.Preview(p, item, object)
 		c.must(err)
 		if len(preview.Input.Observed["claims"]) == 0 {
-			t.Errorf("the templates have not seen the claims of %s", item.Name)
+			t.Errorf("the templates have not seen the claims of %s", item.Name())
 		}
 	}
 	if got, want := renders(v.Engine())-before, float64(len(sizes)+1); got != want {

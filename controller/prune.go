@@ -33,10 +33,10 @@ func (p *pass) prune(ctx context.Context) error {
 func (p *pass) removeOwned(ctx context.Context, chosen func(apiserver.Ref, *watch.Item) bool) error {
 	var problems []*problem
 	for _, kind := range p.watches.Kinds() {
-		for _, i := range kind.Owned(p.item.UID) {
+		for _, i := range kind.Owned(p.item.UID()) {
 			ref := refOfItem(kind, i)
 			p.judgeUnseen(ref, i)
-			if i.Keep || i.Deleting || !chosen(ref, i) {
+			if i.Keep() || i.Deleting() || !chosen(ref, i) {
 				continue
 			}
 			if err := p.delete(ctx, ref, i); err != nil {
@@ -56,7 +56,7 @@ func (p *pass) judgeUnseen(ref apiserver.Ref, i *watch.Item) {
 
 // delete removes an object, but no other one that has its name by now.
 func (p *pass) delete(ctx context.Context, ref apiserver.Ref, i *watch.Item) error {
-	err := p.api.Delete(ctx, ref, i.UID)
+	err := p.api.Delete(ctx, ref, i.UID())
 	p.countWrite("delete", ref, err)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -74,8 +74,8 @@ func (p *pass) delete(ctx context.Context, ref apiserver.Ref, i *watch.Item) err
 func (p *pass) owned() []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, kind := range p.watches.Kinds() {
-		for _, i := range kind.Owned(p.item.UID) {
-			if !i.Keep && !i.OwnerReferenced {
+		for _, i := range kind.Owned(p.item.UID()) {
+			if !i.Keep() && !i.OwnerReferenced() {
 				out = append(out, i.Ref())
 			}
 		}

@@ -254,7 +254,7 @@ func (p *pass) unchanged() (bool, error) {
 
 // rest is when the next pass comes without a reason.
 func (p *pass) rest() reconcile.Result {
-	after := nextTurn(time.Now(), p.options.Resync, p.item.UID)
+	after := nextTurn(time.Now(), p.options.Resync, p.item.UID())
 	if w := time.Until(p.state.wake); !p.state.wake.IsZero() && (after == 0 || w < after) {
 		after = max(w, time.Millisecond)
 	}
@@ -277,7 +277,7 @@ func nextTurn(now time.Time, interval time.Duration, uid types.UID) time.Duratio
 
 // input is what to render.
 func (p *pass) input(observed map[string][]map[string]any) render.Input {
-	e := &render.Engine{ResourceVersion: p.item.ResourceVersion, Generation: p.generation(), Random: randomText()}
+	e := &render.Engine{ResourceVersion: p.item.ResourceVersion(), Generation: p.generation(), Random: randomText()}
 	if p.looking {
 		e.Random = placeholder
 	}

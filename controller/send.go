@@ -43,7 +43,7 @@ func (p *pass) send(ctx context.Context, t *target) (client.Object, error) {
 		return nil, changedMeanwhile(t.ref, err)
 	}
 	// A list whose keys someone has changed, such as the ports of a Service, cannot be merged any more.
-	if apierrors.IsInvalid(err) && t.item != nil && t.item.Hash == t.hash {
+	if apierrors.IsInvalid(err) && t.item != nil && t.item.HasHash(t.hash) {
 		object, err = p.replace(ctx, t)
 	}
 	if errors.Is(err, errStale) {
@@ -61,7 +61,7 @@ func (p *pass) force(ctx context.Context, t *target, how apiserver.Apply, from [
 	if p.isNews(t) {
 		return nil, changedMeanwhile(t.ref, nil)
 	}
-	body, err := t.bodyFor(t.item.ResourceVersion)
+	body, err := t.bodyFor(t.item.ResourceVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (p *pass) isNews(t *target) bool {
 // that: a claim that has content is made by its label.
 func (p *pass) isAnother(t *target) bool {
 	seen := p.seen[t.ref]
-	return seen != nil && (t.item == nil || t.item.UID != seen.UID)
+	return seen != nil && (t.item == nil || t.item.UID() != seen.UID())
 }
 
 // changedMeanwhile has the pass made again, with what an object is by then.
@@ -96,7 +96,7 @@ func changedMeanwhile(ref apiserver.Ref, err error) error {
 // bodyFor is what to send for an object that still has a resourceVersion.
 func (t *target) bodyFor(version string) ([]byte, error) {
 	full, metadata := maps.Clone(t.body), maps.Clone(child(t.body, "metadata"))
-	metadata["resourceVersion"], metadata["uid"] = version, string(t.item.UID)
+	metadata["resourceVersion"], metadata["uid"] = version, string(t.item.UID())
 	full["metadata"] = metadata
 	body, err := json.Marshal(full)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *pass) replace(ctx context.Context, t *target) (client.Object, error) {
 	if p.isNews(t) {
 		return nil, changedMeanwhile(t.ref, nil)
 	}
-	body, err := t.bodyFor(t.item.ResourceVersion)
+	body, err := t.bodyFor(t.item.ResourceVersion())
 	if err != nil {
 		return nil, err
 	}

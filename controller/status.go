@@ -173,7 +173,7 @@ func (p *pass) engineConditions(conditions map[string]render.Condition, pr *prob
 		set(conditionReconciling, !pr.stalled, pr.reason, pr.message)
 		set(conditionStalled, pr.stalled, pr.reason, pr.message)
 		return
-	case p.item.Deleting:
+	case p.item.Deleting():
 		set(conditionReady, false, reasonDeleting, "It is being deleted.")
 		set(conditionReconciling, true, reasonDeleting, "It is being deleted.")
 	case p.result != nil && hasCondition(p.result.Conditions, conditionReady):
@@ -245,7 +245,7 @@ func shorten(s string, limit int) string {
 func (p *pass) applyStatus(ctx context.Context, desired map[string]any) error {
 	body, metadata := p.identity()
 	// By force, but only over what this pass has seen: a runner that has just begun must not lose what it said.
-	metadata["resourceVersion"] = p.item.ResourceVersion
+	metadata["resourceVersion"] = p.item.ResourceVersion()
 	body["status"] = desired
 	return p.applySelf(ctx, body, "status")
 }

@@ -101,7 +101,7 @@ func (k *kindController) sync(ctx context.Context) error {
 func (v *View) Resources() []*watch.Item {
 	all := v.k.watches.Kind(v.k.kind).All()
 	slices.SortFunc(all, func(a, b *watch.Item) int {
-		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+		return strings.Compare(a.Namespace()+"/"+a.Name(), b.Namespace()+"/"+b.Name())
 	})
 	return all
 }

@@ -13,19 +13,19 @@ const (
 	quiet = time.Second
 	// little is how many bytes are allocated in that time when nothing much happens; looks at resources that are as they were take less.
 	little = 4 << 20
-	// worthwhile is how many bytes have to have been allocated since: a collection takes some CPU.
-	worthwhile = 32 << 20
+	// worthwhile is how many bytes have to have been allocated since: a collection takes some CPU. A manager at rest takes minutes for it.
+	worthwhile = 8 << 20
 )
 
 // memoryKeeper gives memory back to the system after work: Go keeps as much as the last burst of renders took, for minutes, and that is
 // several times what is in use.
-type memoryKeeper struct{}
+type memoryKeeper struct{ engine interface{ Compact() } }
 
 // NeedLeaderElection says that a manager that waits for another one to end gives its memory back, too.
 func (memoryKeeper) NeedLeaderElection() bool { return false }
 
 // Start runs until the context is done.
-func (memoryKeeper) Start(ctx context.Context) error {
+func (m memoryKeeper) Start(ctx context.Context) error {
 	tick := time.NewTicker(quiet)
 	defer tick.Stop()
 	var since memoryUse
@@ -35,6 +35,7 @@ func (memoryKeeper) Start(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if since.idle(allocated()) {
+				m.engine.Compact()
 				giveBack()
 			}
 		}

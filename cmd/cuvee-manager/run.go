@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -57,6 +58,10 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	logger := logr.FromSlogHandler(newLog(stderr, level))
 	ctrllog.SetLogger(logger)
 	klog.SetLogger(logger)
+	if o.debug == "0" {
+		// Nobody can ask for a profile of the memory; what it is made from takes some megabytes.
+		runtime.MemProfileRate = 0
+	}
 	if err := o.run(ctx, logger, level); err != nil {
 		logger.Error(err, "the manager ends")
 		return exitFailed
@@ -113,7 +118,7 @@ func (o *options) run(ctx context.Context, logger logr.Logger, level *slog.Level
 	if err := errors.Join(mgr.AddHealthzCheck("alive", healthz.Ping), mgr.AddReadyzCheck("ready", o.readiness(mgr.Elected(), engine))); err != nil {
 		return fmt.Errorf("serve health: %w", err)
 	}
-	if err := errors.Join(mgr.Add(store), mgr.Add(engine), mgr.Add(memoryKeeper{})); err != nil {
+	if err := errors.Join(mgr.Add(store), mgr.Add(engine), mgr.Add(memoryKeeper{engine})); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	// Who gives a level on the command line, or in the environment, wants that.

@@ -39,7 +39,7 @@ func Subjects(view *controller.View, manifests ...*unstructured.Unstructured) []
 	}
 	var out []Subject
 	for _, item := range view.Resources() {
-		name := item.Namespace + "/" + item.Name
+		name := item.Namespace() + "/" + item.Name()
 		out = append(out, Subject{Item: item, Manifest: given[name]})
 		delete(given, name)
 	}

@@ -1,12 +1,14 @@
 package watch
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unique"
 
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/cuvee-vm/cuvee/controller/managedfields"
@@ -41,48 +44,109 @@ const kubectlApply = "kubectl-client-side-apply"
 // lastApplied is kubectl's copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Item is what is kept of an object. It is never changed.
+// Item is what is kept of an object. It is never changed. There are several for each custom resource, so they are small: what can be
+// kept in fewer bytes than its text is, and what like objects have in common is in memory once.
 type Item struct {
-	Namespace, Name string
-	UID             types.UID
-	ResourceVersion string
-	// Generation moves with what is asked for.
-	Generation int64
-	// Owner is the UID of the custom resource that it was made for; empty if it was not made here.
-	Owner types.UID
-	// PatchedFor is the UID of the custom resource that fields of it are applied for; empty if there is none.
-	PatchedFor types.UID
-	// Key, Hash and Keep are what was written on it.
-	Key, Hash string
-	Keep      bool
-	// OwnerReferenced says that one of the owner references is to Owner: the cluster removes the object with it.
-	OwnerReferenced bool
-	// Deleting says that it is being removed.
-	Deleting bool
-	// ClientApplied says that kubectl apply without --server-side has set fields of it.
-	ClientApplied bool
-
+	name       string
+	uid, owner id
+	version    uint64
+	generation int64
+	// hash is a digest of the one that was written on it; zero if none was.
+	hash   [16]byte
 	common unique.Handle[common]
-	// content is the JSON of the part that templates see, compressed if there is a dictionary; nil if they see none.
-	content    []byte
+	// rare is nil for most.
+	rare *rare
+	// content is the JSON of the part that templates see, compressed if there is a dictionary; empty if they see none.
+	content    string
 	dictionary *dictionary
 	sum        [16]byte
 	serial     uint64
 }
 
-// common is what like objects have in common, and once in memory: the owner's UID, and the object's name, are taken out of it.
+// common is what like objects have in common: the owner's UID, and the object's name, are taken out of it.
 type common struct {
+	namespace string
 	// fields, statusFields and resizeFields are our entries in managedFields.
 	fields, statusFields, resizeFields string
 	// labels are lines of the form "key=value", sorted, with a line feed before the first.
 	labels string
-	// controller is the UID of the owner reference that is marked as controller.
-	controller string
+	// key and keep are what was written on it.
+	key  string
+	keep bool
+	// controlled says that its owner is the owner reference that is marked as controller.
+	controlled                               bool
+	ownerReferenced, deleting, clientApplied bool
 }
+
+// rare is what few objects have.
+type rare struct {
+	patchedFor types.UID
+	// controller is the UID of the owner reference that is marked as controller, if it is not the owner's.
+	controller types.UID
+	// uid and owner are those that are no UUID, and version the one that is no number.
+	uid, owner types.UID
+	version    string
+}
+
+// NewItem is what is kept of an object that is not there.
+func NewItem(ref types.NamespacedName) *Item {
+	return &Item{name: ref.Name, common: unique.Make(common{namespace: ref.Namespace})}
+}
+
+func (i *Item) few() rare {
+	if i.rare == nil {
+		return rare{}
+	}
+	return *i.rare
+}
+
+// Namespace is empty for objects of the cluster.
+func (i *Item) Namespace() string { return i.common.Value().namespace }
+
+// Name is the object's.
+func (i *Item) Name() string { return i.name }
+
+// UID is the object's.
+func (i *Item) UID() types.UID { return cmp.Or(i.few().uid, i.uid.text()) }
+
+// ResourceVersion is the object's.
+func (i *Item) ResourceVersion() string {
+	if i.version == 0 {
+		return i.few().version
+	}
+	return strconv.FormatUint(i.version, 10)
+}
+
+// Generation moves with what is asked for.
+func (i *Item) Generation() int64 { return i.generation }
+
+// Owner is the UID of the custom resource that it was made for; empty if it was not made here.
+func (i *Item) Owner() types.UID { return cmp.Or(i.few().owner, i.owner.text()) }
+
+// PatchedFor is the UID of the custom resource that fields of it are applied for; empty if there is none.
+func (i *Item) PatchedFor() types.UID { return i.few().patchedFor }
+
+// Key is the object's key in the templates, as it was written on it.
+func (i *Item) Key() string { return i.common.Value().key }
+
+// HasHash says whether this is the digest that was written on it.
+func (i *Item) HasHash(hash string) bool { return i.hash == digestOf(hash) }
+
+// Keep says that it was marked as one that is never removed.
+func (i *Item) Keep() bool { return i.common.Value().keep }
+
+// OwnerReferenced says that one of the owner references is to Owner: the cluster removes the object with it.
+func (i *Item) OwnerReferenced() bool { return i.common.Value().ownerReferenced }
+
+// Deleting says that it is being removed.
+func (i *Item) Deleting() bool { return i.common.Value().deleting }
+
+// ClientApplied says that kubectl apply without --server-side has set fields of it.
+func (i *Item) ClientApplied() bool { return i.common.Value().clientApplied }
 
 // GetObjectMeta is what client-go identifies an item by.
 func (i *Item) GetObjectMeta() metav1.Object {
-	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
+	return &metav1.ObjectMeta{Namespace: i.Namespace(), Name: i.name, UID: i.UID(), ResourceVersion: i.ResourceVersion()}
 }
 
 // Serial stands for all that Same compares: two items of this process with one serial are the same to the engine.
@@ -93,11 +157,16 @@ func (i *Item) Sum() [16]byte { return i.sum }
 
 // Ref is the item's namespace and name.
 func (i *Item) Ref() types.NamespacedName {
-	return types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
+	return types.NamespacedName{Namespace: i.Namespace(), Name: i.name}
 }
 
 // Controller is the UID of the owner reference that is marked as controller.
-func (i *Item) Controller() types.UID { return types.UID(i.restore(i.common.Value().controller)) }
+func (i *Item) Controller() types.UID {
+	if i.common.Value().controlled {
+		return i.Owner()
+	}
+	return i.few().controller
+}
 
 // Fields is our entry in managedFields for the object itself.
 func (i *Item) Fields() []byte { return i.restore(i.common.Value().fields) }
@@ -125,15 +194,19 @@ func (i *Item) Same(o *Item) bool {
 
 // SameOwned says that nothing has changed that tells whether an object still is as it was applied.
 func (i *Item) SameOwned(o *Item) bool {
-	return i.UID == o.UID && i.Owner == o.Owner && i.Key == o.Key && i.Hash == o.Hash && i.PatchedFor == o.PatchedFor &&
-		i.Keep == o.Keep && i.Deleting == o.Deleting && i.ClientApplied == o.ClientApplied && i.common.Value().owned() == o.common.Value().owned()
+	return i.uid == o.uid && i.owner == o.owner && i.hash == o.hash && i.few().owned() == o.few().owned() &&
+		i.common.Value().owned() == o.common.Value().owned()
 }
 
 // WriteOwned writes all that SameOwned compares.
 func (i *Item) WriteOwned(w io.Writer) {
-	c := i.common.Value()
-	fmt.Fprintf(w, "%s %s %s %s %s %t %t %t %s %s %s %s\n", i.UID, i.Owner, c.controller, i.Key, i.Hash, i.Keep, i.Deleting, i.ClientApplied,
-		c.fields, i.PatchedFor, c.statusFields, c.resizeFields)
+	fmt.Fprintf(w, "%x %x %x %+v %+v\n", i.uid, i.owner, i.hash, i.few().owned(), i.common.Value().owned())
+}
+
+// owned is what stays while an object is the same.
+func (r rare) owned() rare {
+	r.version = ""
+	return r
 }
 
 // owned is what does not come from labels, which are not ours alone.
@@ -165,7 +238,7 @@ func (i *Item) keepLabels(labels map[string]string) string {
 	var text strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		v := labels[k]
-		switch at := strings.Index(i.Name, v); {
+		switch at := strings.Index(i.name, v); {
 		case k == OwnerLabel:
 			continue // It is the item's owner.
 		case at >= 0 && v != "":
@@ -183,7 +256,8 @@ func (i *Item) keepLabels(labels map[string]string) string {
 // label is the value of a label.
 func (i *Item) label(key string) (string, bool) {
 	if key == OwnerLabel {
-		return string(i.Owner), i.Owner != ""
+		owner := string(i.Owner())
+		return owner, owner != ""
 	}
 	_, rest, ok := strings.Cut(i.common.Value().labels, "\n"+key+"=")
 	if !ok {
@@ -193,7 +267,7 @@ func (i *Item) label(key string) (string, bool) {
 	if part, ok := strings.CutPrefix(value, partMark); ok {
 		var at, length int
 		if _, err := fmt.Sscan(part, &at, &length); err == nil {
-			value = i.Name[at : at+length]
+			value = i.name[at : at+length]
 		}
 	}
 	return value, true
@@ -205,19 +279,16 @@ const ownerMark, nameMark = "\x00", "\x01"
 
 func (i *Item) keep(entry []byte) string {
 	text := string(entry)
-	if i.Owner != "" {
-		text = strings.ReplaceAll(text, string(i.Owner), ownerMark)
+	if owner := i.Owner(); owner != "" {
+		text = strings.ReplaceAll(text, string(owner), ownerMark)
 	}
-	return strings.ReplaceAll(text, i.Name, nameMark)
+	return strings.ReplaceAll(text, i.name, nameMark)
 }
 
 func (i *Item) restore(kept string) []byte {
-	text := strings.ReplaceAll(kept, nameMark, i.Name)
-	return []byte(strings.ReplaceAll(text, ownerMark, string(i.Owner)))
+	text := strings.ReplaceAll(kept, nameMark, i.name)
+	return []byte(strings.ReplaceAll(text, ownerMark, string(i.Owner())))
 }
-
-// shared is a text that many items have, once in memory.
-func shared(text string) string { return unique.Make(text).Value() }
 
 // project says what to keep of the objects of a kind.
 type project struct {
@@ -240,19 +311,35 @@ func (p project) item(object runtime.Object) (*Item, error) {
 		return nil, fmt.Errorf("read object: %w", err)
 	}
 	annotations, labels := m.GetAnnotations(), m.GetLabels()
-	i := &Item{
-		Namespace: shared(m.GetNamespace()), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
-		Generation: m.GetGeneration(),
-		Owner:      types.UID(shared(labels[OwnerLabel])), PatchedFor: types.UID(annotations[PatchAnnotation]), Key: shared(annotations[KeyAnnotation]), Hash: annotations[HashAnnotation],
-		Keep: annotations[KeepAnnotation] == "true", Deleting: m.GetDeletionTimestamp() != nil,
-		ClientApplied: annotations[lastApplied] != "" && managedfields.UpdatedBy(m.GetManagedFields(), kubectlApply),
+	// The text that a name is a part of is not kept for it.
+	i := &Item{name: strings.Clone(m.GetName()), generation: m.GetGeneration(), hash: digestOf(annotations[HashAnnotation])}
+	owner := types.UID(labels[OwnerLabel])
+	c := common{
+		namespace: m.GetNamespace(), key: annotations[KeyAnnotation], keep: annotations[KeepAnnotation] == "true", deleting: m.GetDeletionTimestamp() != nil,
+		clientApplied: annotations[lastApplied] != "" && managedfields.UpdatedBy(m.GetManagedFields(), kubectlApply),
 	}
-	var c common
-	for _, r := range m.GetOwnerReferences() {
-		i.OwnerReferenced = i.OwnerReferenced || r.UID == i.Owner
-		if r.Controller != nil && *r.Controller {
-			c.controller = i.keep([]byte(r.UID))
+	r := rare{patchedFor: types.UID(annotations[PatchAnnotation])}
+	for _, reference := range m.GetOwnerReferences() {
+		c.ownerReferenced = c.ownerReferenced || reference.UID == owner
+		switch {
+		case !ptr.Deref(reference.Controller, false):
+		case reference.UID == owner:
+			c.controlled = true
+		default:
+			r.controller = reference.UID
 		}
+	}
+	if i.uid = idOf(m.GetUID()); i.uid.text() != m.GetUID() {
+		r.uid = m.GetUID()
+	}
+	if i.owner = idOf(owner); i.owner.text() != owner {
+		r.owner = owner
+	}
+	if i.version, err = strconv.ParseUint(m.GetResourceVersion(), 10, 64); err != nil || i.ResourceVersion() != m.GetResourceVersion() {
+		i.version, r.version = 0, m.GetResourceVersion()
+	}
+	if r != (rare{}) {
+		i.rare = &r
 	}
 	c.labels = i.keepLabels(labels)
 	c.fields = i.keep(managedfields.Entry(m.GetManagedFields(), p.manager, ""))
@@ -277,7 +364,8 @@ func (p project) pack(i *Item, object runtime.Object) error {
 	}
 	sum := sha256.Sum256(data)
 	copy(i.sum[:], sum[:])
-	i.content, i.dictionary = p.packer.pack(data)
+	packed, dictionary := p.packer.pack(data)
+	i.content, i.dictionary = string(packed), dictionary
 	return nil
 }
 
@@ -303,9 +391,9 @@ func content(object runtime.Object) (map[string]any, error) {
 
 func (i *Item) json() ([]byte, error) {
 	if i.dictionary == nil {
-		return i.content, nil
+		return []byte(i.content), nil
 	}
-	data, err := i.dictionary.unpack(i.content)
+	data, err := i.dictionary.unpack([]byte(i.content))
 	if err != nil {
 		return nil, fmt.Errorf("read what is kept of %s: %w", i.Ref(), err)
 	}

@@ -26,13 +26,15 @@ type Kind struct {
 	project project
 	changed func(kind *Kind, was, is *Item)
 
-	mu      sync.RWMutex
-	items   map[types.NamespacedName]*Item
-	byOwner map[types.UID][]*Item
+	mu    sync.RWMutex
+	items items
+	// loose is how many have come, or gone, since they were moved together.
+	loose   int
+	byOwner index
 	// byPatcher are the objects that fields are applied of, by the custom resource.
-	byPatcher map[types.UID][]*Item
+	byPatcher index
 	// selections are the objects by the values of some labels, for each set of labels that is looked for.
-	selections map[string]map[string][]*Item
+	selections map[string]index
 	wanted     wanted
 	problems   map[string]error
 	synced     map[string]bool
@@ -41,8 +43,8 @@ type Kind struct {
 func newKind(gvk schema.GroupVersionKind, namespaced bool, p project, changed func(*Kind, *Item, *Item)) *Kind {
 	return &Kind{
 		GroupVersionKind: gvk, Namespaced: namespaced, project: p.withPacker(), changed: changed,
-		items: map[types.NamespacedName]*Item{}, byOwner: map[types.UID][]*Item{}, byPatcher: map[types.UID][]*Item{},
-		selections: map[string]map[string][]*Item{}, wanted: newWanted(),
+		items: items{}, byOwner: newIndex(), byPatcher: newIndex(),
+		selections: map[string]index{}, wanted: newWanted(),
 		problems: map[string]error{}, synced: map[string]bool{},
 	}
 }
@@ -54,32 +56,28 @@ func (k *Kind) Get(ref types.NamespacedName) *Item {
 	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.items[ref]
+	return k.items.get(ref)
 }
 
 // Owned are the objects that were made for a custom resource.
 func (k *Kind) Owned(owner types.UID) []*Item {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return slices.Clone(k.byOwner[owner])
+	return k.byOwner.of(idOf(owner))
 }
 
 // Patched are the objects of somebody else that fields are applied of for a custom resource.
 func (k *Kind) Patched(by types.UID) []*Item {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return slices.Clone(k.byPatcher[by])
+	return k.byPatcher.of(idOf(by))
 }
 
 // All are all objects.
 func (k *Kind) All() []*Item {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	out := make([]*Item, 0, len(k.items))
-	for _, i := range k.items {
-		out = append(out, i)
-	}
-	return out
+	return slices.AppendSeq(make([]*Item, 0, k.items.len()), k.items.all)
 }
 
 // Keeps says that what is kept of each object is just what a lookup asks for.
@@ -163,17 +161,17 @@ func (k *Kind) Find(a Address) []*Item {
 	k.mu.Lock()
 	selection, ok := k.selections[keys]
 	if !ok {
-		selection = map[string][]*Item{}
+		selection = newIndex()
 		k.selections[keys] = selection
-		for _, i := range k.items {
+		for i := range k.items.all {
 			if s, ok := i.selector(keys); ok {
-				selection[s] = append(selection[s], i)
+				selection.add(digestOf(s), i)
 			}
 		}
 	}
-	found := slices.Clone(selection[namespace+"?"+values])
+	found := selection.of(digestOf(namespace + "?" + values))
 	k.mu.Unlock()
-	slices.SortFunc(found, func(a, b *Item) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b *Item) int { return strings.Compare(a.name, b.name) })
 	return found
 }
 
@@ -195,7 +193,7 @@ func (k *Kind) Unwant(a Address, who types.NamespacedName) {
 func (k *Kind) Wanting(i *Item) []types.NamespacedName {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	out := k.wanted.of(Address(i.Namespace + "/" + i.Name))
+	out := k.wanted.of(Address(i.Namespace() + "/" + i.name))
 	for keys := range k.selections {
 		if s, ok := i.selector(keys); ok {
 			namespace, values, _ := strings.Cut(s, "?")
@@ -215,7 +213,7 @@ func (i *Item) selector(keys string) (string, bool) {
 		}
 		values = append(values, v)
 	}
-	return i.Namespace + "?" + strings.Join(values, ","), true
+	return i.Namespace() + "?" + strings.Join(values, ","), true
 }
 
 // Problem is why the objects are not known, or not any more; nil if they are.
@@ -278,7 +276,7 @@ func (k *Kind) known(object runtime.Object) *Item {
 		return nil
 	}
 	i := k.Get(types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()})
-	if i == nil || i.UID != m.GetUID() || i.ResourceVersion != m.GetResourceVersion() {
+	if i == nil || i.uid != idOf(m.GetUID()) || i.ResourceVersion() != m.GetResourceVersion() {
 		return nil
 	}
 	return i
@@ -286,23 +284,23 @@ func (k *Kind) known(object runtime.Object) *Item {
 
 // olderThan says that another item is a later state of the same object.
 func (i *Item) olderThan(o *Item) bool {
-	if o == nil || i.UID != o.UID {
+	if o == nil || i.uid != o.uid {
 		return false
 	}
-	older, err := resourceversion.CompareResourceVersion(i.ResourceVersion, o.ResourceVersion)
+	older, err := resourceversion.CompareResourceVersion(i.ResourceVersion(), o.ResourceVersion())
 	return err == nil && older < 0
 }
 
 // put stores an item, or removes it if is is nil, and tells.
 func (k *Kind) put(ref types.NamespacedName, is *Item) {
 	k.mu.Lock()
-	was := k.items[ref]
+	was := k.items.get(ref)
 	if is != nil && is.olderThan(was) {
 		k.mu.Unlock()
 		return
 	}
 	same := was != nil && is != nil && was.Same(is)
-	if same && was.ResourceVersion == is.ResourceVersion {
+	if same && was.ResourceVersion() == is.ResourceVersion() {
 		// It was learned, or is listed again.
 		k.mu.Unlock()
 		return
@@ -313,13 +311,15 @@ func (k *Kind) put(ref types.NamespacedName, is *Item) {
 	if same {
 		is.serial = was.serial
 	}
+	k.loose++
 	if was != nil {
 		k.unlink(was)
-		delete(k.items, ref)
 	}
 	if is != nil {
-		k.items[ref] = is
+		k.items.set(is)
 		k.link(is)
+	} else {
+		k.items.delete(ref)
 	}
 	k.mu.Unlock()
 	if was == nil && is == nil {
@@ -332,35 +332,21 @@ func (k *Kind) put(ref types.NamespacedName, is *Item) {
 var serials atomic.Uint64
 
 func (k *Kind) link(i *Item) {
-	if i.Owner != "" {
-		k.byOwner[i.Owner] = append(k.byOwner[i.Owner], i)
-	}
-	if i.PatchedFor != "" {
-		k.byPatcher[i.PatchedFor] = append(k.byPatcher[i.PatchedFor], i)
-	}
+	k.byOwner.add(i.owner, i)
+	k.byPatcher.add(idOf(i.PatchedFor()), i)
 	for keys, selection := range k.selections {
 		if s, ok := i.selector(keys); ok {
-			selection[s] = append(selection[s], i)
+			selection.add(digestOf(s), i)
 		}
 	}
 }
 
 func (k *Kind) unlink(i *Item) {
-	drop := func(list []*Item) []*Item {
-		return slices.DeleteFunc(list, func(o *Item) bool { return o == i })
-	}
-	forget := func(index map[types.UID][]*Item, uid types.UID) {
-		if index[uid] = drop(index[uid]); len(index[uid]) == 0 {
-			delete(index, uid)
-		}
-	}
-	forget(k.byOwner, i.Owner)
-	forget(k.byPatcher, i.PatchedFor)
+	k.byOwner.remove(i.owner, i)
+	k.byPatcher.remove(idOf(i.PatchedFor()), i)
 	for keys, selection := range k.selections {
 		if s, ok := i.selector(keys); ok {
-			if selection[s] = drop(selection[s]); len(selection[s]) == 0 {
-				delete(selection, s)
-			}
+			selection.remove(digestOf(s), i)
 		}
 	}
 }
@@ -428,10 +414,10 @@ func (s store) Replace(list []any, version string) error {
 	}
 	for _, i := range s.kind.All() {
 		// What was learned from a write may be newer than the list.
-		if newer, err := resourceversion.CompareResourceVersion(i.ResourceVersion, version); err == nil && newer > 0 {
+		if newer, err := resourceversion.CompareResourceVersion(i.ResourceVersion(), version); err == nil && newer > 0 {
 			continue
 		}
-		if !there[i.Ref()] && (s.namespace == "" || i.Namespace == s.namespace) {
+		if !there[i.Ref()] && (s.namespace == "" || i.Namespace() == s.namespace) {
 			s.kind.put(i.Ref(), nil)
 		}
 	}
