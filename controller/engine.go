@@ -104,16 +104,6 @@ func New(o Options) (*Engine, error) {
 // NeedLeaderElection says that only one manager at a time may run the engine.
 func (e *Engine) NeedLeaderElection() bool { return true }
 
-// Compact gives memory free that the engine took for work, and does not need at rest.
-func (e *Engine) Compact() {
-	e.mu.Lock()
-	running := slices.Collect(maps.Values(e.running))
-	e.mu.Unlock()
-	for _, k := range running {
-		k.watches.Compact()
-	}
-}
-
 // Kinds are looked for again after retryFirst, and then after twice as long each time, up to retry: the API server serves a kind a moment
 // after its CustomResourceDefinition has changed, and nothing tells of that.
 const (

@@ -53,8 +53,10 @@ type kindController struct {
 	// lastRead is the pattern that was read last.
 	lastRead atomic.Pointer[readPattern]
 
-	mu     sync.Mutex
-	states map[types.NamespacedName]*state
+	mu sync.Mutex
+	// scattered says that the states are amid what passes have left.
+	scattered bool
+	states    map[types.NamespacedName]*state
 	// byUID are the custom resources that there are.
 	byUID map[types.UID]types.NamespacedName
 }
@@ -191,9 +193,9 @@ func (k *kindController) wantAgain() {
 	k.mu.Lock()
 	states := maps.Clone(k.states)
 	k.mu.Unlock()
-	for ref, s := range states {
-		k.want(ref, pattern{}, s.at)
-		k.wantOthers(ref, nil, s.others)
+	for _, s := range states {
+		k.want(s.who, pattern{}, s.at)
+		k.wantOthers(s.who, nil, s.others)
 	}
 }
 

@@ -110,10 +110,10 @@ func (a addresses) equal(o addresses) bool {
 }
 
 // want makes the custom resource known to what is at its addresses, and unknown to what was at the last ones.
-func (k *kindController) want(who types.NamespacedName, last, now pattern) {
+func (k *kindController) want(who *types.NamespacedName, last, now pattern) {
 	watches := k.pkg.Load().Set.Watches
 	each := func(p pattern, do func(*watch.Kind, watch.Address)) {
-		for key, list := range k.readPattern(p).of(who) {
+		for key, list := range k.readPattern(p).of(*who) {
 			l := watches[key]
 			if kind := k.watches.Kind(gvk(l.APIVersion, l.Kind)); kind != nil {
 				for _, at := range list {
@@ -122,7 +122,7 @@ func (k *kindController) want(who types.NamespacedName, last, now pattern) {
 			}
 		}
 	}
-	each(last, func(kind *watch.Kind, at watch.Address) { kind.Unwant(at, who) })
+	each(last, func(kind *watch.Kind, at watch.Address) { kind.Unwant(at, *who) })
 	each(now, func(kind *watch.Kind, at watch.Address) { kind.Want(at, who) })
 }
 
@@ -184,7 +184,7 @@ func (p *pass) addresses() addresses {
 // lookAt makes a pass look elsewhere from now on.
 func (p *pass) lookAt(at pattern) {
 	if !p.looking {
-		p.want(p.ref, p.state.at, at)
+		p.want(p.state.who, p.state.at, at)
 	}
 	p.state.at = at
 }

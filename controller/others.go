@@ -39,10 +39,10 @@ func (p *pass) findOthers() error {
 			message: fmt.Sprintf("generate.%s: there is no objects.%s to have the certificate", key, key)}
 	}
 	if !p.looking && !slices.Equal(now, p.state.others) {
-		p.wantOthers(p.ref, p.state.others, now)
+		p.wantOthers(p.state.who, p.state.others, now)
 		p.state.others = now
 		// What is observed may be the same objects.
-		p.want(p.ref, pattern{}, p.state.at)
+		p.want(p.state.who, pattern{}, p.state.at)
 	}
 	p.state.certificates.delete(func(key string) bool {
 		_, asked := p.result.Generate[key]
@@ -57,11 +57,11 @@ func (p *pass) waitFor(ref apiserver.Ref) {
 		return
 	}
 	p.state.others = append(slices.Clone(p.state.others), ref)
-	p.wantOthers(p.ref, nil, p.state.others)
+	p.wantOthers(p.state.who, nil, p.state.others)
 }
 
 // wantOthers makes a custom resource known to objects, and unknown to the last ones.
-func (k *kindController) wantOthers(who types.NamespacedName, last, now []apiserver.Ref) {
+func (k *kindController) wantOthers(who *types.NamespacedName, last, now []apiserver.Ref) {
 	each := func(refs []apiserver.Ref, do func(*watch.Kind, watch.Address)) {
 		for _, ref := range refs {
 			if kind := k.watches.Kind(ref.GroupVersionKind); kind != nil {
@@ -70,6 +70,6 @@ func (k *kindController) wantOthers(who types.NamespacedName, last, now []apiser
 		}
 	}
 	gone := slices.DeleteFunc(slices.Clone(last), func(ref apiserver.Ref) bool { return slices.Contains(now, ref) })
-	each(gone, func(kind *watch.Kind, at watch.Address) { kind.Unwant(at, who) })
+	each(gone, func(kind *watch.Kind, at watch.Address) { kind.Unwant(at, *who) })
 	each(now, func(kind *watch.Kind, at watch.Address) { kind.Want(at, who) })
 }

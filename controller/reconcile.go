@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 	"unique"
 
@@ -23,7 +24,8 @@ import (
 
 // state is what is kept of a custom resource between passes: digests and addresses, not results.
 type state struct {
-	at pattern
+	who *types.NamespacedName
+	at  pattern
 	// sent is what was last sent to subresources of objects.
 	sent few[subresource, string]
 	// others are objects that no label leads back from: those to patch, and the Secrets of certificates.
@@ -150,8 +152,8 @@ func (k *kindController) load(ref types.NamespacedName) *pass {
 	k.mu.Lock()
 	st := k.states[ref]
 	if item != nil && st == nil {
-		st = &state{}
-		k.states[ref] = st
+		st = &state{who: &types.NamespacedName{Namespace: once(ref.Namespace), Name: strings.Clone(ref.Name)}}
+		k.states[*st.who] = st
 	}
 	if item == nil {
 		delete(k.states, ref)
@@ -159,8 +161,8 @@ func (k *kindController) load(ref types.NamespacedName) *pass {
 	k.mu.Unlock()
 	if item == nil {
 		if st != nil {
-			k.want(ref, st.at, pattern{})
-			k.wantOthers(ref, st.others, nil)
+			k.want(st.who, st.at, pattern{})
+			k.wantOthers(st.who, st.others, nil)
 		}
 		return nil
 	}

@@ -14,7 +14,7 @@ const (
 	// little is how many bytes are allocated in that time when nothing much happens; looks at resources that are as they were take less.
 	little = 4 << 20
 	// worthwhile is how many bytes have to have been allocated since: a collection takes some CPU. A manager at rest takes minutes for it.
-	worthwhile = 8 << 20
+	worthwhile = 16 << 20
 )
 
 // memoryKeeper gives memory back to the system after work: Go keeps as much as the last burst of renders took, for minutes, and that is

@@ -22,7 +22,7 @@ func TestMemoryUse(t *testing.T) {
 		{"Work", 50 * mib, false},
 		{"MoreWork", 5 * mib, false},
 		{"AfterWork", 3 * mib, true},
-		{"LittleWork", 5 * mib, false},
+		{"LittleWork", 10 * mib, false},
 		{"AfterLittleWork", 0, false},
 	}
 	var now uint64

@@ -8,16 +8,16 @@ import (
 // together is how many items are in one piece of memory.
 const together = 256
 
-// Compact moves the items together, if enough of them have come since the last time. They come one by one, amid all that passes take for
+// compact moves the items together, if enough of them have come since the last time. They come one by one, amid all that passes take for
 // a moment, and Go does not move what stays: without this most of the memory that a burst of work took is kept, as there are some items
-// in each piece of it. It takes milliseconds for ten thousand items, and is best called when there is nothing else to do. Those who
-// have an item keep it.
-func (k *Kind) Compact() {
+// in each piece of it. It takes milliseconds for ten thousand items. Those who have an item keep
+// it. It says whether it did.
+func (k *Kind) compact() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// Of an item that has gone the place stays empty: at most one place in four is.
 	if k.loose*4 < k.items.len() {
-		return
+		return false
 	}
 	k.loose = 0
 	all := slices.AppendSeq(make([]*Item, 0, k.items.len()), k.items.all)
@@ -42,11 +42,15 @@ func (k *Kind) Compact() {
 			k.link(i)
 		}
 	}
+	return true
 }
 
-// Compact moves together what is kept of each kind.
-func (s *Set) Compact() {
+// Compact moves together what is kept of each kind, if much of it has changed, and says whether it did. It is best called when there is
+// nothing else to do.
+func (s *Set) Compact() bool {
+	moved := false
 	for _, k := range s.Kinds() {
-		k.Compact()
+		moved = k.compact() || moved
 	}
+	return moved
 }

@@ -57,7 +57,7 @@ func TestCompact(t *testing.T) {
 	if len(want) < 3*n {
 		t.Fatalf("only %d were found", len(want))
 	}
-	k.Compact()
+	k.compact()
 	if diff := cmp.Diff(want, found()); diff != "" {
 		t.Errorf("after it (-want +got):\n%s", diff)
 	}
@@ -79,7 +79,7 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = found()
-	k.Compact()
+	k.compact()
 	if k.Get(held.Ref()) != changed {
 		t.Error("items have moved after few changes")
 	}
@@ -91,7 +91,7 @@ func TestCompact(t *testing.T) {
 	if diff := cmp.Diff(len(want), len(found())); diff != "" {
 		t.Errorf("number of what is found (-want +got):\n%s", diff)
 	}
-	k.Compact()
+	k.compact()
 	if k.Get(held.Ref()) == changed {
 		t.Error("no item has moved after many changes")
 	}

@@ -175,8 +175,8 @@ func (k *Kind) Find(a Address) []*Item {
 	return found
 }
 
-// Want makes changes at an address known as changes that concern who.
-func (k *Kind) Want(a Address, who types.NamespacedName) {
+// Want makes changes at an address known as changes that concern who. The pointer is kept: there are many addresses for each.
+func (k *Kind) Want(a Address, who *types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wanted.add(a, who)

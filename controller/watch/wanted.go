@@ -2,7 +2,8 @@ package watch
 
 import (
 	"hash/maphash"
-	"unique"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -11,43 +12,41 @@ import (
 // hash: should two ever have the same, somebody is told of what does not concern him.
 type wanted struct {
 	// one has the addresses that one resource looks at, which are nearly all.
-	one map[uint64]wanter
+	one map[uint64]*types.NamespacedName
 	// many has those of several, such as a claim that all VMs share.
-	many map[uint64]map[wanter]struct{}
+	many map[uint64]map[types.NamespacedName]struct{}
 }
-
-type wanter = unique.Handle[types.NamespacedName]
 
 var seed = maphash.MakeSeed()
 
 func newWanted() wanted {
-	return wanted{one: map[uint64]wanter{}, many: map[uint64]map[wanter]struct{}{}}
+	return wanted{one: map[uint64]*types.NamespacedName{}, many: map[uint64]map[types.NamespacedName]struct{}{}}
 }
 
-func (w wanted) add(a Address, who types.NamespacedName) {
-	at, added := maphash.String(seed, string(a)), unique.Make(who)
+func (w wanted) add(a Address, who *types.NamespacedName) {
+	at := maphash.String(seed, string(a))
 	if all, ok := w.many[at]; ok {
-		all[added] = struct{}{}
+		all[*who] = struct{}{}
 		return
 	}
-	first, ok := w.one[at]
-	if !ok || first == added {
-		w.one[at] = added
+	first := w.one[at]
+	if first == nil || *first == *who {
+		w.one[at] = who
 		return
 	}
 	delete(w.one, at)
-	w.many[at] = map[wanter]struct{}{first: {}, added: {}}
+	w.many[at] = map[types.NamespacedName]struct{}{*first: {}, *who: {}}
 }
 
 func (w wanted) remove(a Address, who types.NamespacedName) {
-	at, removed := maphash.String(seed, string(a)), unique.Make(who)
+	at := maphash.String(seed, string(a))
 	if all, ok := w.many[at]; ok {
-		if delete(all, removed); len(all) == 0 {
+		if delete(all, who); len(all) == 0 {
 			delete(w.many, at)
 		}
 		return
 	}
-	if w.one[at] == removed {
+	if first := w.one[at]; first != nil && *first == who {
 		delete(w.one, at)
 	}
 }
@@ -55,12 +54,8 @@ func (w wanted) remove(a Address, who types.NamespacedName) {
 // of are those who want to know about an address.
 func (w wanted) of(a Address) []types.NamespacedName {
 	at := maphash.String(seed, string(a))
-	if first, ok := w.one[at]; ok {
-		return []types.NamespacedName{first.Value()}
+	if first := w.one[at]; first != nil {
+		return []types.NamespacedName{*first}
 	}
-	var out []types.NamespacedName
-	for who := range w.many[at] {
-		out = append(out, who.Value())
-	}
-	return out
+	return slices.Collect(maps.Keys(w.many[at]))
 }

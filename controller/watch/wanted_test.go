@@ -30,19 +30,19 @@ func TestWanted(t *testing.T) {
 		}
 	}
 	check("a/own")
-	w.add("a/own", vm(1))
-	w.add("a/own", vm(1))
+	w.add("a/own", new(vm(1)))
+	w.add("a/own", new(vm(1)))
 	check("a/own", 1)
 	w.remove("a/own", vm(2))
 	check("a/own", 1)
 	for n := range 3 {
-		w.add("a/shared", vm(n))
+		w.add("a/shared", new(vm(n)))
 	}
 	check("a/shared", 0, 1, 2)
 	w.remove("a/shared", vm(0))
 	w.remove("a/shared", vm(2))
 	check("a/shared", 1)
-	w.add("a/shared", vm(2))
+	w.add("a/shared", new(vm(2)))
 	check("a/shared", 1, 2)
 	w.remove("a/shared", vm(1))
 	w.remove("a/shared", vm(2))
