@@ -400,6 +400,7 @@ func (p *consolePod) user(t *testing.T, name string, rights ...string) string {
 			{"create", "role", role, "--verb=" + rights[i], "--resource=" + rights[i+1]},
 			{"create", "rolebinding", role, "--role=" + role, "--user=" + name},
 		}))
+		t.Cleanup(func() { must(t, kube(kubectl, p.kubeconfig, [][]string{{"delete", "role,rolebinding", role}})) })
 	}
 	return file
 }
