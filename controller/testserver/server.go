@@ -56,25 +56,26 @@ func Start() (*Server, error) {
 }
 
 func (s *Server) start() error {
-	etcdPort, err := freeport.Next()
-	if err != nil {
-		return err
+	var ports [3]int
+	for n := range ports {
+		var err error
+		if ports[n], err = freeport.Next(); err != nil {
+			return err
+		}
 	}
-	port, err := freeport.Next()
-	if err != nil {
-		return err
-	}
-	etcdURL := &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", etcdPort)}
+	etcdURL := &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	var err error
 	// The API server talks to etcd through a link that can be slowed.
 	if s.etcd, err = newSlowLink(etcdURL.Host); err != nil {
 		return err
 	}
 	s.env = &envtest.Environment{ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout}
 	s.env.ControlPlane.Etcd = &envtest.Etcd{URL: etcdURL}
-	s.env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
+	s.env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true").
+		Set("listen-peer-urls", fmt.Sprintf("http://127.0.0.1:%d", ports[1]))
 	// A directory of our own outlives a restart, so that clients keep their trust in the server.
 	api := &envtest.APIServer{CertDir: filepath.Join(s.dir, "apiserver")}
-	api.SecureServing.ListenAddr = envtest.ListenAddr{Address: "127.0.0.1", Port: strconv.Itoa(port)}
+	api.SecureServing.ListenAddr = envtest.ListenAddr{Address: "127.0.0.1", Port: strconv.Itoa(ports[2])}
 	s.env.ControlPlane.APIServer = api
 	if err := os.Mkdir(api.CertDir, 0o700); err != nil {
 		return err

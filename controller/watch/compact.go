@@ -10,8 +10,7 @@ const together = 256
 
 // compact moves the items together, if enough of them have come since the last time. They come one by one, amid all that passes take for
 // a moment, and Go does not move what stays: without this most of the memory that a burst of work took is kept, as there are some items
-// in each piece of it. It takes milliseconds for ten thousand items. Those who have an item keep
-// it. It says whether it did.
+// in each piece of it. It takes milliseconds for ten thousand items. Those who have an item keep it. It says whether it did.
 func (k *Kind) compact() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
