@@ -268,23 +268,29 @@ func TestMachineHotPlug(t *testing.T) {
 	}
 }
 
-// between has something happen just before the next requests that change what has a text in its path, and counts those.
+// between has something happen just before the next requests that change what has a text in its path, or before the engine has their
+// answers, and counts those.
 type between struct {
 	http.RoundTripper
-	path   string
-	happen chan func()
-	writes atomic.Int64
+	path             string
+	happen, answered chan func()
+	writes           atomic.Int64
 }
 
 func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, b.path) {
-		b.writes.Add(1)
+	if r.Method != http.MethodPatch || !strings.Contains(r.URL.Path, b.path) {
+		return b.RoundTripper.RoundTrip(r)
+	}
+	b.writes.Add(1)
+	one := func(of chan func()) {
 		select {
-		case do := <-b.happen:
+		case do := <-of:
 			do()
 		default:
 		}
 	}
+	one(b.happen)
+	defer one(b.answered)
 	return b.RoundTripper.RoundTrip(r)
 }
 
@@ -296,7 +302,7 @@ func (c *cluster) startBetween(path string, packages controller.Source) *between
 	config.UserAgent = c.agent
 	hc, err := rest.HTTPClientFor(config)
 	c.must(err)
-	b := &between{RoundTripper: hc.Transport, path: path, happen: make(chan func(), 2)}
+	b := &between{RoundTripper: hc.Transport, path: path, happen: make(chan func(), 2), answered: make(chan func(), 2)}
 	hc.Transport = b
 	c.startWith(config, hc, packages)
 	return b

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +40,8 @@ type Kind struct {
 	wanted     wanted
 	problems   map[string]error
 	synced     map[string]bool
+	// told are the resourceVersions up to which the watches have told everything, by their namespaces.
+	told map[string]string
 }
 
 func newKind(gvk schema.GroupVersionKind, namespaced bool, p project, changed func(*Kind, *Item, *Item)) *Kind {
@@ -45,7 +49,7 @@ func newKind(gvk schema.GroupVersionKind, namespaced bool, p project, changed fu
 		GroupVersionKind: gvk, Namespaced: namespaced, project: p.withPacker(), changed: changed,
 		items: items{}, byOwner: newIndex(), byPatcher: newIndex(),
 		selections: map[string]index{}, wanted: newWanted(),
-		problems: map[string]error{}, synced: map[string]bool{},
+		problems: map[string]error{}, synced: map[string]bool{}, told: map[string]string{},
 	}
 }
 
@@ -259,13 +263,13 @@ func (k *Kind) Whole() bool {
 }
 
 // Learn stores an object as the API server has just returned it, so that one's own writes are known at once. It returns
-// the item.
+// the item. One that has gone since is not stored: no watch would ever tell of that again.
 func (k *Kind) Learn(object runtime.Object) (*Item, error) {
 	i, err := k.project.item(object)
 	if err != nil {
 		return nil, err
 	}
-	k.put(i.Ref(), i)
+	k.put(i, true)
 	return i, nil
 }
 
@@ -284,30 +288,50 @@ func (k *Kind) known(object runtime.Object) *Item {
 
 // olderThan says that another item is a later state of the same object.
 func (i *Item) olderThan(o *Item) bool {
-	if o == nil || i.uid != o.uid {
-		return false
-	}
-	older, err := resourceversion.CompareResourceVersion(i.ResourceVersion(), o.ResourceVersion())
-	return err == nil && older < 0
+	return o != nil && i.uid == o.uid && after(o.ResourceVersion(), i.ResourceVersion())
 }
 
-// put stores an item, or removes it if is is nil, and tells.
-func (k *Kind) put(ref types.NamespacedName, is *Item) {
+// after says that a resourceVersion is later than another one. It is false if they cannot be compared.
+func after(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0
+}
+
+// tell notes up to where a watch has told everything. It is noted before what there is to tell is stored: what is learned in between is
+// told a moment later.
+func (k *Kind) tell(namespace, version string) {
 	k.mu.Lock()
-	was := k.items.get(ref)
-	if is != nil && is.olderThan(was) {
+	defer k.mu.Unlock()
+	if last := k.told[namespace]; last == "" || after(version, last) {
+		k.told[namespace] = version
+	}
+}
+
+// goneSince says that an object that is in the place of was, if there is one, has gone since it was as it is: a watch has told
+// everything up to then, and it is not there.
+func (k *Kind) goneSince(was, is *Item) bool {
+	if was != nil && was.uid == is.uid {
+		return false
+	}
+	told := cmp.Or(k.told[is.Namespace()], k.told[""])
+	return told != "" && !after(is.ResourceVersion(), told)
+}
+
+// put stores an item, and tells.
+func (k *Kind) put(is *Item, learned bool) {
+	k.mu.Lock()
+	was := k.items.get(is.Ref())
+	if is.olderThan(was) || learned && k.goneSince(was, is) {
 		k.mu.Unlock()
 		return
 	}
-	same := was != nil && is != nil && was.Same(is)
+	same := was != nil && was.Same(is)
 	if same && was.ResourceVersion() == is.ResourceVersion() {
 		// It was learned, or is listed again.
 		k.mu.Unlock()
 		return
 	}
-	if is != nil {
-		is.serial = serials.Add(1)
-	}
+	is.serial = serials.Add(1)
 	if same {
 		is.serial = was.serial
 	}
@@ -315,17 +339,25 @@ func (k *Kind) put(ref types.NamespacedName, is *Item) {
 	if was != nil {
 		k.unlink(was)
 	}
-	if is != nil {
-		k.items.set(is)
-		k.link(is)
-	} else {
-		k.items.delete(ref)
-	}
+	k.items.set(is)
+	k.link(is)
 	k.mu.Unlock()
-	if was == nil && is == nil {
+	k.changed(k, was, is)
+}
+
+// remove removes an object that is not there at a resourceVersion, and tells. What was learned is newer, if it is.
+func (k *Kind) remove(ref types.NamespacedName, version string) {
+	k.mu.Lock()
+	was := k.items.get(ref)
+	if was == nil || after(was.ResourceVersion(), version) {
+		k.mu.Unlock()
 		return
 	}
-	k.changed(k, was, is)
+	k.loose++
+	k.unlink(was)
+	k.items.delete(ref)
+	k.mu.Unlock()
+	k.changed(k, was, nil)
 }
 
 // serials numbers the items of all kinds.
@@ -376,49 +408,56 @@ func (s store) Transformer() cache.TransformFunc {
 }
 
 func (s store) Add(object any) error {
-	i, err := s.Transformer()(object)
+	i, err := s.item(object)
 	if err != nil {
 		return err
 	}
-	if item, ok := i.(*Item); ok {
-		s.kind.put(item.Ref(), item)
-	}
+	s.kind.tell(s.namespace, i.ResourceVersion())
+	s.kind.put(i, false)
 	return nil
+}
+
+// item is what is kept of an object that a reflector hands over.
+func (s store) item(object any) (*Item, error) {
+	i, err := s.Transformer()(object)
+	if err != nil {
+		return nil, err
+	}
+	item, ok := i.(*Item)
+	if !ok {
+		return nil, fmt.Errorf("store object: it is a %T", object)
+	}
+	return item, nil
 }
 
 func (s store) Update(object any) error { return s.Add(object) }
 
+// Delete removes an object, which has the resourceVersion of its end.
 func (s store) Delete(object any) error {
-	i, err := s.Transformer()(object)
+	i, err := s.item(object)
 	if err != nil {
 		return err
 	}
-	if item, ok := i.(*Item); ok {
-		s.kind.put(item.Ref(), nil)
-	}
+	s.kind.tell(s.namespace, i.ResourceVersion())
+	s.kind.remove(i.Ref(), i.ResourceVersion())
 	return nil
 }
 
 // Replace is a new list: what is not in it is gone.
 func (s store) Replace(list []any, version string) error {
+	s.kind.tell(s.namespace, version)
 	there := map[types.NamespacedName]bool{}
 	for _, object := range list {
-		i, err := s.Transformer()(object)
+		i, err := s.item(object)
 		if err != nil {
 			return err
 		}
-		if item, ok := i.(*Item); ok {
-			there[item.Ref()] = true
-			s.kind.put(item.Ref(), item)
-		}
+		there[i.Ref()] = true
+		s.kind.put(i, false)
 	}
 	for _, i := range s.kind.All() {
-		// What was learned from a write may be newer than the list.
-		if newer, err := resourceversion.CompareResourceVersion(i.ResourceVersion(), version); err == nil && newer > 0 {
-			continue
-		}
 		if !there[i.Ref()] && (s.namespace == "" || i.Namespace() == s.namespace) {
-			s.kind.put(i.Ref(), nil)
+			s.kind.remove(i.Ref(), version)
 		}
 	}
 	s.kind.mu.Lock()
