@@ -128,10 +128,14 @@ func (p *pass) letGo(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", p.self(), err)
 	}
-	_, err = p.api.Patch(ctx, p.self(), patch, p.pkg.Owner)
+	object, err := p.api.Patch(ctx, p.self(), patch, p.pkg.Owner)
 	p.countWrite("patch", p.self(), err)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, writeProblem("release", p.self(), err)
+	}
+	if err != nil || len(object.Finalizers) == 0 {
+		// Another pass would make anew what the cluster is removing.
+		p.state.released = p.item.UID()
 	}
 	// There is nothing any more to report about.
 	p.resource = nil

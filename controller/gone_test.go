@@ -2,10 +2,15 @@ package controller_test
 
 import (
 	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cuvee-vm/cuvee/controller/testserver"
 )
 
 // What is deleted before the engine has the answer to its last write is gone for the engine, too, and made anew.
@@ -38,4 +43,54 @@ func TestGoneBeforeTheAnswer(t *testing.T) {
 		return ""
 	})
 	c.applied("web")
+}
+
+// Nothing is made for a VM that has been let go, though no watch has told of its end yet. A new one of its name is another VM.
+func TestNothingIsMadeForWhatIsLetGo(t *testing.T) {
+	c := newNamespace(t)
+	proxy := c.newProxy()
+	var held atomic.Bool
+	proxy.SetFaults(func(r *http.Request) testserver.Fault {
+		switch {
+		case r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/vms"):
+			return testserver.Fault{}
+		case held.Load():
+			return testserver.Fault{Delay: 10 * time.Second}
+		}
+		return testserver.Fault{Cut: 300 * time.Millisecond}
+	})
+	c.startBehind(proxy)
+	vm := c.create(vmManifest, "web")
+	c.applied("web")
+	pod := c.create(podManifest, "web")
+	c.quiet()
+	c.must(api.Delete(t.Context(), vm))
+	c.replicas(0)
+	c.quiet()
+	held.Store(true)
+	c.eventually(func() string {
+		if proxy.Counts()["delay"] == 0 {
+			return "the engine still hears of VMs"
+		}
+		return ""
+	})
+	c.must(api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	c.eventually(func() string {
+		if c.vm("web") != nil {
+			return "the VM is still there"
+		}
+		return ""
+	})
+	// As the cluster does.
+	c.must(api.Delete(t.Context(), c.get("v1", "ConfigMap", "web")))
+	c.quiet()
+	if c.get("v1", "ConfigMap", "web") != nil {
+		t.Error("the ConfigMap was made anew")
+	}
+	c.create(vmManifest, "web")
+	held.Store(false)
+	c.applied("web")
+	if c.get("v1", "ConfigMap", "web") == nil {
+		t.Error("the new VM has no ConfigMap")
+	}
 }

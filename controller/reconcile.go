@@ -54,6 +54,8 @@ type state struct {
 	measured map[string]string
 	// ready is what the condition Ready says.
 	ready unique.Handle[readiness]
+	// released is the UID of the custom resource if nothing keeps it any more: the news of its end is on its way.
+	released types.UID
 }
 
 // pass is one look at one custom resource.
@@ -142,7 +144,7 @@ func (k *kindController) Reconcile(ctx context.Context, request reconcile.Reques
 	return p.report(ctx, nil)
 }
 
-// load finds the custom resource. There is no pass if it is gone.
+// load finds the custom resource. There is no pass if it is gone, or about to be.
 func (k *kindController) load(ref types.NamespacedName) *pass {
 	kind := k.watches.Kind(k.kind)
 	if kind == nil {
@@ -164,6 +166,9 @@ func (k *kindController) load(ref types.NamespacedName) *pass {
 			k.want(st.who, st.at, pattern{})
 			k.wantOthers(st.who, st.others, nil)
 		}
+		return nil
+	}
+	if st.released != "" && st.released == item.UID() {
 		return nil
 	}
 	return &pass{kindController: k, pkg: k.pkg.Load(), ref: ref, item: item, state: st, outcome: outcomeFailed}
