@@ -106,6 +106,7 @@ func TestFilledClaimGone(t *testing.T) {
 	c.waitFor("web", "DisksFilled", "True", "Filled")
 	c.quiet()
 	c.stop()
+	c.logged = &lines{}
 	b := c.startBetween("/persistentvolumeclaims/", one(vmPackage(t)))
 	c.quiet()
 	b.happen <- func() {
@@ -129,6 +130,9 @@ func TestFilledClaimGone(t *testing.T) {
 	})
 	c.quiet()
 	c.waitFor("web", "DisksFilled", "False", "WaitingForStart")
+	if log := c.logged.String(); !strings.Contains(log, "looking again") {
+		t.Errorf("the pass that was made again is not in the log:\n%s", log)
+	}
 }
 
 // imageVolumes are the images that the pod of the VM web mounts.

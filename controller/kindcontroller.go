@@ -226,7 +226,7 @@ func (k *kindController) changed(kind *watch.Kind, was, is *watch.Item) {
 		return
 	}
 	if kind.GroupVersionKind == k.kind {
-		k.noteResource(was, is)
+		k.noteResource(kind, was, is)
 		return
 	}
 	if was != nil && is != nil && was.Same(is) {
@@ -252,14 +252,18 @@ func (k *kindController) changed(kind *watch.Kind, was, is *watch.Item) {
 	}
 }
 
-// noteResource follows which custom resources there are.
-func (k *kindController) noteResource(was, is *watch.Item) {
+// noteResource follows which custom resources there are. Of two changes at a time the later one may be told first, so what there is now
+// counts.
+func (k *kindController) noteResource(kind *watch.Kind, was, is *watch.Item) {
 	k.mu.Lock()
-	if was != nil {
-		delete(k.byUID, was.UID())
-	}
-	if is != nil {
-		k.byUID[is.UID()] = is.Ref()
+	for _, i := range []*watch.Item{was, is} {
+		if i == nil {
+			continue
+		}
+		delete(k.byUID, i.UID())
+		if there := kind.Get(i.Ref()); there != nil {
+			k.byUID[there.UID()] = there.Ref()
+		}
 	}
 	k.mu.Unlock()
 	switch {

@@ -374,7 +374,7 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 		return reconcile.Result{}, nil
 	}
 	if errors.Is(err, errStale) {
-		return p.again(), nil
+		return p.again(err), nil
 	}
 	did := p.did
 	p.eventOfWrites()
@@ -383,7 +383,7 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 		return reconcile.Result{}, nil
 	}
 	if statusErr := p.writeStatus(ctx, err); errors.Is(statusErr, errStale) {
-		return p.again(), nil
+		return p.again(statusErr), nil
 	} else if statusErr != nil {
 		return reconcile.Result{}, errors.Join(err, fmt.Errorf("write status: %w", statusErr))
 	}
@@ -407,8 +407,9 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 }
 
 // again is a pass soon, over the custom resource as it is by then.
-func (p *pass) again() reconcile.Result {
+func (p *pass) again(why error) reconcile.Result {
 	p.outcome = outcomeStale
+	p.logger().V(1).Info("looking again", "err", why.Error())
 	return reconcile.Result{RequeueAfter: soon}
 }
 

@@ -68,6 +68,8 @@ func (k kube) bootedConsole(ctx context.Context, vm string) (*console, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return nil, fmt.Errorf("the guest of %s has not booted: %w\n%s", vm, err, c.seen.String())
 		}
 	}
