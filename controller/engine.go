@@ -49,6 +49,9 @@ type Options struct {
 	OwnNamespace string
 	// Recorder writes Events.
 	Recorder events.EventRecorder
+	// OnceRecorder writes those about a custom resource that has no status yet, or that is gone: they do not come again, so it need not
+	// remember them. Recorder writes them, too, if it is nil.
+	OnceRecorder events.EventRecorder
 	// Workers is how many custom resources of a kind are worked on at a time.
 	Workers int
 	// Resync is in what time each custom resource is looked at once though nothing has happened; 0 is never.

@@ -17,11 +17,15 @@ const maxNote = 1024
 
 // event tells of something that has happened with the custom resource.
 func (p *pass) event(kind, reason, action, note string) {
-	if p.options.Recorder == nil || note == "" {
+	recorder := p.options.Recorder
+	if p.options.OnceRecorder != nil && p.liveStatus()[observedGeneration] == nil {
+		recorder = p.options.OnceRecorder
+	}
+	if recorder == nil || note == "" {
 		return
 	}
 	body, _ := p.identity()
-	p.options.Recorder.Eventf(&unstructured.Unstructured{Object: body}, nil, kind, reason, action, "%s", shorten(note, maxNote))
+	recorder.Eventf(&unstructured.Unstructured{Object: body}, nil, kind, reason, action, "%s", shorten(note, maxNote))
 }
 
 // note remembers a write for the Event of the pass.

@@ -102,9 +102,14 @@ func (o *options) run(ctx context.Context, logger logr.Logger, level *slog.Level
 	if err != nil {
 		return err
 	}
+	once, end, err := onceRecorder(ctx, mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	defer end()
 	engine, err = controller.New(controller.Options{
 		Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper(), Source: store,
-		Namespaces: o.managed(), OwnNamespace: o.namespace, Recorder: mgr.GetEventRecorder("cuvee-manager"),
+		Namespaces: o.managed(), OwnNamespace: o.namespace, Recorder: mgr.GetEventRecorder(reporter), OnceRecorder: once,
 		Workers: o.concurrent, Resync: o.interval, Log: logger,
 	})
 	if err != nil {

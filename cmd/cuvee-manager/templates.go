@@ -26,7 +26,7 @@ func (o *options) templateStore(ctx context.Context, mgr manager.Manager, log *s
 		return nil, fmt.Errorf("make a client of the API server: %w", err)
 	}
 	keeper := controller.TemplateKeeper{ConfigMaps: client.ConfigMaps(o.namespace), Elected: mgr.Elected()}
-	recorder := mgr.GetEventRecorder("cuvee-manager")
+	recorder := mgr.GetEventRecorder(reporter)
 	// Events are about the ConfigMap with the last good files: there is one, whatever the directory is made from.
 	about := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
