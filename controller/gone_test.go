@@ -28,7 +28,7 @@ func TestGoneBeforeTheAnswer(t *testing.T) {
 			t.Error(err)
 		}
 		// The watch tells of it meanwhile.
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 	}
 	c.patch("apps/v1", "StatefulSet", "web", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
 	select {

@@ -26,8 +26,7 @@ const reporter = "cuvee-manager"
 var writeEvent = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 10 * time.Second, Jitter: 0.2}
 
 // onceRecorder writes Events that do not come again. client-go's own writer remembers each for minutes, to count those that do: of ten
-// thousand VMs that are new these took 20 MiB. It writes until the context is
-// done, and end is called then.
+// thousand VMs that are new these took 20 MiB. It writes until the context is done, and end is called then.
 func onceRecorder(ctx context.Context, config *rest.Config, hc *http.Client) (recorder events.EventRecorder, end func(), err error) {
 	client, err := eventsv1client.NewForConfigAndClient(config, hc)
 	if err != nil {
