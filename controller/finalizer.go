@@ -133,7 +133,7 @@ func (p *pass) letGo(ctx context.Context) (bool, error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, writeProblem("release", p.self(), err)
 	}
-	if err != nil || len(object.Finalizers) == 0 {
+	if err == nil && len(object.Finalizers) == 0 {
 		// Another pass would make anew what the cluster is removing.
 		p.state.released = p.item.UID()
 	}

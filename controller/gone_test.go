@@ -45,6 +45,35 @@ func TestGoneBeforeTheAnswer(t *testing.T) {
 	c.applied("web")
 }
 
+// What was made anew, and is deleted at once, is made anew once more: all is as it was when the pass began that made it.
+func TestGoneTwice(t *testing.T) {
+	c := newNamespace(t)
+	b := c.startBetween("/configmaps/", one(vmPackage(t)))
+	c.create(vmManifest, "web")
+	c.applied("web")
+	c.quiet()
+	deleted := make(chan struct{})
+	b.answered <- func() {
+		defer close(deleted)
+		if err := api.Delete(context.Background(), c.get("v1", "ConfigMap", "web")); err != nil {
+			t.Error(err)
+		}
+		<-time.After(time.Second)
+	}
+	c.must(api.Delete(t.Context(), c.get("v1", "ConfigMap", "web")))
+	select {
+	case <-deleted:
+	case <-time.After(deadline):
+		t.Fatal("the ConfigMap was not made anew")
+	}
+	c.eventually(func() string {
+		if c.get("v1", "ConfigMap", "web") == nil {
+			return "the ConfigMap was not made anew once more"
+		}
+		return ""
+	})
+}
+
 // Nothing is made for a VM that has been let go, though no watch has told of its end yet. A new one of its name is another VM.
 func TestNothingIsMadeForWhatIsLetGo(t *testing.T) {
 	c := newNamespace(t)

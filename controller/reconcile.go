@@ -236,9 +236,13 @@ func (p *pass) look() found {
 	return f
 }
 
-// rested notes that a pass over all that was there at the last look has nothing left to do.
-func (p *pass) rested() {
+// rested notes that a pass over all that was there at the last look has nothing left to do. After one that has written something that is
+// not known: what it has made may be gone again, and all as it was at that look.
+func (p *pass) rested(did []string) {
 	p.state.seen, p.state.revision = p.serials, p.pkg.Revision
+	if len(did) > 0 {
+		p.state.seen = digest{}
+	}
 }
 
 // unchanged says that the last pass has left nothing to do, and that nothing has changed since that matters.
@@ -255,7 +259,7 @@ func (p *pass) unchanged() (bool, error) {
 	if err != nil || status != s.status {
 		return false, err
 	}
-	p.rested()
+	p.rested(nil)
 	return true, nil
 }
 
@@ -392,7 +396,7 @@ func (p *pass) report(ctx context.Context, err error) (reconcile.Result, error) 
 		p.outcome = outcomeDone
 		p.state.objects = p.judgedDigest()
 		p.state.complete = true
-		p.rested()
+		p.rested(did)
 		next := p.rest()
 		p.logEnd(did, next)
 		return next, nil

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,12 +22,14 @@ import (
 // reporter is the controller that Events name.
 const reporter = "cuvee-manager"
 
-// writeEvent is how often, and after what times, an Event is written that the API server does not take: for half a minute. Others wait
-// for it, and of more than a thousand that wait the latest are lost.
-var writeEvent = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 10 * time.Second, Jitter: 0.2}
+// writeEvent is how often, and after what times, an Event is written that the API server does not take: for half a minute.
+var writeEvent = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Jitter: 0.2}
+
+// eventWriters is how many Events are written at a time. Others wait for them, and of more than a thousand that wait the latest are lost.
+const eventWriters = 8
 
 // onceRecorder writes Events that do not come again. client-go's own writer remembers each for minutes, to count those that do: of ten
-// thousand VMs that are new these took 20 MiB. It writes until the context is done, and end is called then.
+// thousand VMs that are new these took 20 MiB. It writes until end is called, also what ends after the context.
 func onceRecorder(ctx context.Context, config *rest.Config, hc *http.Client) (recorder events.EventRecorder, end func(), err error) {
 	client, err := eventsv1client.NewForConfigAndClient(config, hc)
 	if err != nil {
@@ -34,18 +37,29 @@ func onceRecorder(ctx context.Context, config *rest.Config, hc *http.Client) (re
 	}
 	sink := &events.EventSinkImpl{Interface: client}
 	broadcaster := events.NewBroadcaster(sink)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var writers errgroup.Group
+	writers.SetLimit(eventWriters)
 	if _, err := broadcaster.StartEventWatcher(func(object runtime.Object) {
 		event, ok := object.(*eventsv1.Event)
 		if !ok {
 			return
 		}
-		if err := write(ctx, sink, event.DeepCopy()); err != nil && ctx.Err() == nil {
-			ctrllog.Log.Error(err, "cannot write an Event", "namespace", event.Namespace, "name", event.Regarding.Name, "reason", event.Reason)
-		}
+		writers.Go(func() error {
+			if err := write(ctx, sink, event.DeepCopy()); err != nil && ctx.Err() == nil {
+				ctrllog.Log.Error(err, "cannot write an Event", "namespace", event.Namespace, "name", event.Regarding.Name, "reason", event.Reason)
+			}
+			return nil
+		})
 	}); err != nil {
+		stop()
 		return nil, nil, fmt.Errorf("record Events: %w", err)
 	}
-	return broadcaster.NewRecorder(runtime.NewScheme(), reporter), broadcaster.Shutdown, nil
+	end = func() {
+		broadcaster.Shutdown()
+		stop()
+	}
+	return broadcaster.NewRecorder(runtime.NewScheme(), reporter), end, nil
 }
 
 // write writes an Event, and again if the API server cannot be reached, or is not able to.

@@ -314,7 +314,7 @@ func (k *Kind) goneSince(was, is *Item) bool {
 		return false
 	}
 	told := cmp.Or(k.told[is.Namespace()], k.told[""])
-	return told != "" && !after(is.ResourceVersion(), told)
+	return told == is.ResourceVersion() || after(told, is.ResourceVersion())
 }
 
 // put stores an item, and tells.
@@ -345,11 +345,12 @@ func (k *Kind) put(is *Item, learned bool) {
 	k.changed(k, was, is)
 }
 
-// remove removes an object that is not there at a resourceVersion, and tells. What was learned is newer, if it is.
-func (k *Kind) remove(ref types.NamespacedName, version string) {
+// remove removes an object that is not there at a resourceVersion, and tells. What has come since, as one's own writes say, stays, unless it
+// is the one with the UID, which has gone.
+func (k *Kind) remove(ref types.NamespacedName, version string, gone id) {
 	k.mu.Lock()
 	was := k.items.get(ref)
-	if was == nil || after(was.ResourceVersion(), version) {
+	if was == nil || was.uid != gone && after(was.ResourceVersion(), version) {
 		k.mu.Unlock()
 		return
 	}
@@ -439,7 +440,7 @@ func (s store) Delete(object any) error {
 		return err
 	}
 	s.kind.tell(s.namespace, i.ResourceVersion())
-	s.kind.remove(i.Ref(), i.ResourceVersion())
+	s.kind.remove(i.Ref(), i.ResourceVersion(), i.uid)
 	return nil
 }
 
@@ -457,7 +458,7 @@ func (s store) Replace(list []any, version string) error {
 	}
 	for _, i := range s.kind.All() {
 		if !there[i.Ref()] && (s.namespace == "" || i.Namespace() == s.namespace) {
-			s.kind.remove(i.Ref(), version)
+			s.kind.remove(i.Ref(), version, id{})
 		}
 	}
 	s.kind.mu.Lock()
