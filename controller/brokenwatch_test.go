@@ -104,37 +104,50 @@ func TestWatchIsForbidden(t *testing.T) {
 	c.applied("web")
 }
 
+// deafen cuts the watches of a resource behind a proxy all the time. What it returns keeps them from beginning again, each for some time,
+// and returns when the engine hears no more of the resource.
+func (c *cluster) deafen(proxy *testserver.Proxy, resource string, each time.Duration) func(deaf bool) {
+	var held atomic.Bool
+	proxy.SetFaults(func(r *http.Request) testserver.Fault {
+		switch {
+		case r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, resource):
+			return testserver.Fault{}
+		case held.Load():
+			return testserver.Fault{Delay: each}
+		}
+		return testserver.Fault{Cut: 300 * time.Millisecond}
+	})
+	return func(deaf bool) {
+		c.Helper()
+		held.Store(deaf)
+		if !deaf {
+			return
+		}
+		c.eventually(func() string {
+			if proxy.Counts()["delay"] == 0 {
+				return "the engine still hears of " + resource
+			}
+			return ""
+		})
+	}
+}
+
 // An object that somebody has made a moment ago, and that no watch has told of yet, is not overwritten by force: it may be
 // another's.
 func TestUnseenObjectIsNotTaken(t *testing.T) {
 	c := newNamespace(t)
 	proxy := c.newProxy()
-	var held atomic.Bool
-	proxy.SetFaults(func(r *http.Request) testserver.Fault {
-		switch {
-		case r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/configmaps"):
-			return testserver.Fault{}
-		case held.Load():
-			return testserver.Fault{Delay: time.Hour}
-		}
-		return testserver.Fault{Cut: 300 * time.Millisecond}
-	})
+	deaf := c.deafen(proxy, "/configmaps", time.Hour)
 	c.startBehind(proxy)
 	c.create(vmManifest, "first")
 	c.applied("first")
-	held.Store(true)
-	c.eventually(func() string {
-		if proxy.Counts()["delay"] == 0 {
-			return "the engine still hears of ConfigMaps"
-		}
-		return ""
-	})
+	deaf(true)
 	c.create(`{apiVersion: v1, kind: ConfigMap, metadata: {name: web, ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: 1-2-3, controller: true}]}, data: {config.json: theirs}}`)
 	c.create(vmManifest, "web")
 	if m := c.waitFor("web", "Ready", "False", "Conflict"); !strings.Contains(m, "ConfigMap "+c.namespace+"/web has just been made by someone else") {
 		t.Errorf("the message is %s", m)
 	}
-	held.Store(false)
+	deaf(false)
 	c.quiet()
 	if got := at(c.get("v1", "ConfigMap", "web"), "data", "config.json"); got != "theirs" {
 		t.Errorf("the ConfigMap of another was overwritten: %v", got)

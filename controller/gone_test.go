@@ -2,15 +2,10 @@ package controller_test
 
 import (
 	"context"
-	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/cuvee-vm/cuvee/controller/testserver"
 )
 
 // What is deleted before the engine has the answer to its last write is gone for the engine, too, and made anew.
@@ -78,16 +73,7 @@ func TestGoneTwice(t *testing.T) {
 func TestNothingIsMadeForWhatIsLetGo(t *testing.T) {
 	c := newNamespace(t)
 	proxy := c.newProxy()
-	var held atomic.Bool
-	proxy.SetFaults(func(r *http.Request) testserver.Fault {
-		switch {
-		case r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/vms"):
-			return testserver.Fault{}
-		case held.Load():
-			return testserver.Fault{Delay: 10 * time.Second}
-		}
-		return testserver.Fault{Cut: 300 * time.Millisecond}
-	})
+	deaf := c.deafen(proxy, "/vms", 10*time.Second)
 	c.startBehind(proxy)
 	vm := c.create(vmManifest, "web")
 	c.applied("web")
@@ -96,13 +82,7 @@ func TestNothingIsMadeForWhatIsLetGo(t *testing.T) {
 	c.must(api.Delete(t.Context(), vm))
 	c.replicas(0)
 	c.quiet()
-	held.Store(true)
-	c.eventually(func() string {
-		if proxy.Counts()["delay"] == 0 {
-			return "the engine still hears of VMs"
-		}
-		return ""
-	})
+	deaf(true)
 	c.must(api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	c.eventually(func() string {
 		if c.vm("web") != nil {
@@ -117,7 +97,7 @@ func TestNothingIsMadeForWhatIsLetGo(t *testing.T) {
 		t.Error("the ConfigMap was made anew")
 	}
 	c.create(vmManifest, "web")
-	held.Store(false)
+	deaf(false)
 	c.applied("web")
 	if c.get("v1", "ConfigMap", "web") == nil {
 		t.Error("the new VM has no ConfigMap")
